@@ -32,8 +32,23 @@ test('the names that programs of TensorFlow 1 use most are where they were', () 
     train.Server train.ClusterSpec train.Saver train.MonitoredTrainingSession train.Supervisor
     train.SyncReplicasOptimizer train.getOrCreateGlobalStep train.latestCheckpoint train.replicaDeviceSetter
     train.StopAtStepHook train.RMSPropOptimizer train.shuffleBatch savedModel.Builder savedModel.simpleSave
-    io.TFRecordWriter random.uniform math.log initializers.zeros`;
+    addToCollection getCollection toFloat toInt32 toInt64 einsum erf nn.gelu asString strings.asString strings.join
+    strings.length strings.lower strings.regexReplace strings.split strings.substr strings.toHashBucketFast
+    strings.toNumber io.TFRecordWriter random.uniform math.log initializers.zeros`;
   expect(used.split(/\s+/).filter((name) => !exists(`tf.${name}`))).toEqual([]);
+});
+
+test('an op that TensorFlow has under two names is not missing under one of them', () => {
+  const rows = new Map(migrationRows().map((row) => [row.name, row]));
+  for (const [top, module] of [
+    ['tf.as_string', 'tf.strings.as_string'],
+    ['tf.regex_replace', 'tf.strings.regex_replace'],
+    ['tf.substr', 'tf.strings.substr'],
+    ['tf.reduce_join', 'tf.strings.reduce_join'],
+  ] as const) {
+    expect(rows.get(top), top).toHaveProperty('target');
+    expect(rows.get(module), module).toHaveProperty('target');
+  }
 });
 
 test('an alias is the function itself', () => {

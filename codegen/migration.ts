@@ -62,7 +62,8 @@ function opOf(name: string): string | undefined {
   const [, module, last] = /^tf\.(?:(\w+)\.)?([a-z]\w*)$/.exec(camelCase(name)) ?? [];
   if (last === undefined) return undefined;
   if (module === 'sparse') return rawNames.get(`sparse${last}`.toLowerCase());
-  if (module === 'strings') return rawNames.get(`string${last}`.toLowerCase());
+  if (module === 'strings')
+    return rawNames.get(`string${last}`.toLowerCase()) ?? rawNames.get(last.toLowerCase());
   const isOps = module === undefined || ['math', 'nn', 'image', 'io', 'debugging'].includes(module);
   return isOps ? rawNames.get(last.toLowerCase()) : undefined;
 }

@@ -35,10 +35,10 @@ interface Options {
 /** What happened, as far as the log of the cluster shows it. */
 interface Outcome {
   readonly exitCode: number;
-  /** The step at which the ps was killed. */
-  killedAt?: { readonly step: number; readonly ms: number };
-  /** The step of the checkpoint that was restored. */
-  restoredStep?: number;
+  /** When the ps was killed, in milliseconds. */
+  killedAt?: number;
+  /** The step of the checkpoint that was restored, and the steps since. */
+  restored?: { readonly step: number; readonly repeated: number };
   recoveryMs?: number;
   exported?: string;
 }
@@ -110,15 +110,15 @@ async function train(tasks: string, { ps, workers, steps }: Options): Promise<Ou
     const step = Number(/step (\d+) of \d+/.exec(line)?.[1] ?? 0);
     // The first checkpoint is of the first steps: the second one shows that steps are saved.
     if (!outcome.killedAt && pid !== undefined && savedSteps > steps / 10 && step > 0) {
-      outcome.killedAt = { step: Math.max(step, savedSteps), ms: performance.now() };
+      outcome.killedAt = performance.now();
       heading(`kill -9 ${pid}: ${victim} dies and loses its directory; it restarts with an empty one`);
       process.kill(pid, 'SIGKILL');
       rmSync(join(tasks, victim.replace(' ', '-')), { recursive: true, force: true });
     }
-    const restored = /restored model\.ckpt-(\d+)/.exec(line);
-    if (restored) outcome.restoredStep = Number(restored[1]);
+    const restored = /restored model\.ckpt-(\d+) .*; (\d+) steps are repeated/.exec(line);
+    if (restored) outcome.restored = { step: Number(restored[1]), repeated: Number(restored[2]) };
     if (outcome.killedAt && outcome.recoveryMs === undefined && /the cluster is complete again/.test(line))
-      outcome.recoveryMs = performance.now() - outcome.killedAt.ms;
+      outcome.recoveryMs = performance.now() - outcome.killedAt;
     outcome.exported = /exported step \d+ to (.*) in [\d.]+ s$/.exec(line)?.[1] ?? outcome.exported;
   }
   return { ...outcome, exitCode: await ended };
@@ -143,7 +143,7 @@ interface Checkpoint {
 }
 
 function summarize(tasks: string, outcome: Outcome, keep: boolean): void {
-  const { killedAt, restoredStep, recoveryMs, exported } = outcome;
+  const { restored, recoveryMs, exported } = outcome;
   if (exported === undefined) throw new Error('the cluster ended without an export');
   const [newest] = ask<readonly Checkpoint[]>('checkpoint', 'ls', '--dir', tasks);
   if (!newest) throw new Error('the cluster ended without a checkpoint');
@@ -152,11 +152,11 @@ function summarize(tasks: string, outcome: Outcome, keep: boolean): void {
     ...['predict', exported, '--input', JSON.stringify({ x })],
   );
   const rows: (readonly [string, string])[] = [];
-  if (killedAt && recoveryMs !== undefined && restoredStep !== undefined) {
-    const lost = Math.max(0, killedAt.step - restoredStep);
+  if (recoveryMs !== undefined && restored) {
+    const { step, repeated } = restored;
     rows.push(
       ['recovery', `${(recoveryMs / 1000).toFixed(1)} s after the kill, training continued`],
-      ['lost steps', `about ${lost}: from step ${killedAt.step} back to checkpoint ${restoredStep}`],
+      ['lost steps', `${repeated}: from step ${step + repeated} back to checkpoint ${step}`],
     );
   } else rows.push(['recovery', 'training ended before a ps was killed; try more --steps']);
   const places = newest.places.map(({ place }) => place).join(', ');

@@ -27,7 +27,7 @@ async function main(steps: number, logdir: string | undefined, signal: AbortSign
   console.log(`${digits.train.count} digits to train with, ${digits.heldOut.count} held out for the test.`);
 
   // 1. A graph: the placeholders, the model, the loss, the training step.
-  using graph = new Graph();
+  const graph = new Graph();
   const model = graph.asDefault(() => {
     const images = tf.placeholder({ shape: [null, PIXELS], name: 'images' });
     const labels = tf.placeholder({ dtype: 'int32', shape: [null], name: 'labels' });
@@ -43,9 +43,9 @@ async function main(steps: number, logdir: string | undefined, signal: AbortSign
   });
 
   // 2. A session: TensorFlow runs the graph, and keeps the variables between runs.
-  await using session = Session.open({ graph });
+  const session = Session.open({ graph });
   await session.run(graph.asDefault(() => tf.globalVariablesInitializer()));
-  await using writer = logdir === undefined ? undefined : new tf.summary.FileWriter(logdir, { graph });
+  const writer = logdir === undefined ? undefined : new tf.summary.FileWriter(logdir, { graph });
 
   // 3. Training, batch by batch.
   let step = 0;
@@ -71,8 +71,10 @@ async function main(steps: number, logdir: string | undefined, signal: AbortSign
     if (step % (process.stdout.isTTY ? 10 : 100) === 0 || step === steps)
       progress(step, steps, loss.number(), accuracy.number());
   }
+  await writer?.close();
   if (signal.aborted) {
     console.log(`\nStopped at step ${step}.`);
+    await session.close();
     return;
   }
 
@@ -87,6 +89,8 @@ async function main(steps: number, logdir: string | undefined, signal: AbortSign
       ],
     },
   );
+  await session.close();
+  graph.dispose();
   const first = [...scores.data.subarray(0, 10)].map(Number);
   const predicted = first.indexOf(Math.max(...first));
   console.log(`\n${drawDigit(heldOut.images.subarray(0, PIXELS))}\n`);

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ensurePackages } from './dev/install.mjs';
 import { ensureOracle } from './dev/oracle.mjs';
+import { ensureSourceBundle } from './dev/source-bundle.mjs';
 import { selectTests } from './dev/test-selection.mjs';
 import { summarize } from './dev/test-summary.mjs';
 import { describeError, exitCodeOf, SetupError } from './setup/errors.mjs';
@@ -35,6 +36,7 @@ async function main([command, ...args]) {
   if (command === 'test') return await test(args);
   if (command === 'setup') {
     await prepare({ oracle: args.includes('--oracle') });
+    await interruptible((signal) => ensureSourceBundle(ROOT, { signal }));
     return 0;
   }
   const script = SCRIPTS[command];
@@ -49,6 +51,7 @@ async function main([command, ...args]) {
     );
   }
   const environment = await prepare({ oracle: script.oracle });
+  await interruptible((signal) => ensureSourceBundle(ROOT, { signal }));
   const file = join(ROOT, script.file);
   if (!existsSync(file))
     throw new SetupError('SHOAL_NOT_FOUND', 'no-script', `this checkout has no ${script.file}`);

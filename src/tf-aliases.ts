@@ -74,6 +74,22 @@ export {
 } from './ops/index.js';
 export { clipByGlobalNorm, clipByNorm, globalNorm } from './optimizers/index.js';
 export {
+  asString,
+  join as stringJoin,
+  length as stringLength,
+  lower as stringLower,
+  reduceJoin,
+  regexReplace,
+  strip as stringStrip,
+  substr,
+  toHashBucket as stringToHashBucket,
+  toHashBucketFast as stringToHashBucketFast,
+  toHashBucketStrong as stringToHashBucketStrong,
+  toNumber as stringToNumber,
+  unsortedSegmentJoin,
+  upper as stringUpper,
+} from './tf-strings.js';
+export {
   currentVariableScope as getVariableScope,
   glorotNormal as glorotNormalInitializer,
   glorotUniform as glorotUniformInitializer,

@@ -6,6 +6,7 @@ export {
   conv2d,
   depthwiseConv2d,
   elu,
+  gelu,
   inTopK,
   l2Loss,
   l2Normalize,

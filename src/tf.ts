@@ -7,7 +7,15 @@ export { type ReplicaDeviceSetterOptions, replicaDeviceSetter } from './cluster/
 export * from './gradients/index.js';
 export { type ArgumentSpec, type GraphFunction, type TraceOptions, traceFunction } from './graph/function.js';
 export { currentGraph as getDefaultGraph, Graph, resetDefaultGraph } from './graph/graph.js';
-export { colocateWith, controlDependencies, device, nameScope } from './graph/scopes.js';
+export {
+  addToCollection,
+  addToCollections,
+  colocateWith,
+  controlDependencies,
+  device,
+  getCollection,
+  nameScope,
+} from './graph/scopes.js';
 export * as data from './input/data.js';
 export {
   fixedLenFeature,
@@ -30,5 +38,6 @@ export * as math from './tf-math.js';
 export * as nn from './tf-nn.js';
 export * as random from './tf-random.js';
 export * as savedModel from './tf-saved-model.js';
+export * as strings from './tf-strings.js';
 export * as train from './tf-train.js';
 export * from './variables/index.js';

@@ -40,3 +40,9 @@ export const SLOW_TESTS = [
   'src/train/checkpoints/tensorflow-directory.test.ts',
   'src/train/sessions/event-files.test.ts',
 ];
+
+/**
+ * `npm run test:pages`: runs every command of the pages in a fresh clone. Its jobs train at full speed for a quarter of an
+ * hour, which would disturb every test beside it.
+ */
+export const PAGE_TESTS = ['test/docs/fresh-clone.test.ts'];

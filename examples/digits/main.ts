@@ -32,10 +32,11 @@ async function classify(name: string): Promise<void> {
   if (stop.signal.aborted) return;
   const { images, labels } = digits.heldOut;
   const shown = [0, 1, 2];
-  await using model = await loadSavedModel(join(exports, name, '1'));
+  const model = await loadSavedModel(join(exports, name, '1'));
   const { scores } = await model.signatures.serving_default!({
     images: shown.map((i) => Array.from(images.subarray(i * PIXELS, (i + 1) * PIXELS))),
   });
+  await model.close();
   const rows = (scores as Tensor).toArray() as number[][];
   for (const [i, row] of rows.entries()) {
     console.log(drawDigit(images.subarray(i * PIXELS, (i + 1) * PIXELS)));

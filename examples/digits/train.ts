@@ -37,7 +37,7 @@ async function train(
   model: (images: Output) => Output,
   optimizer: { minimize(loss: Output): ReturnType<typeof tf.group> },
 ): Promise<TrainResult> {
-  using graph = new Graph();
+  const graph = new Graph();
   const { images, labels, scores, loss, correct, trainOp, init } = graph.asDefault(() => {
     const inputs = digitInputs();
     const logits = model(inputs.images);
@@ -52,7 +52,7 @@ async function train(
     };
   });
 
-  await using session = Session.open({ graph });
+  const session = Session.open({ graph });
   await session.run(init);
   const step = session.callable({ loss, trainOp }, [images, labels]);
   const losses: number[] = [];
@@ -73,6 +73,8 @@ async function train(
   for (const part of partsOf(digits.heldOut, 250)) {
     total += (await count(part.images, part.labels)).number();
   }
+  await session.close();
+  graph.dispose();
   return { accuracy: total / digits.heldOut.count, losses };
 }
 

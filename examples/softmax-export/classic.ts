@@ -93,7 +93,7 @@ async function train(): Promise<void> {
         return Object.fromEntries(Object.entries(found).map(([name, tensor]) => [name, tensor.toArray()]));
       };
       const before = await predictions();
-      await using builder = new SavedModelBuilder(directory);
+      const builder = new SavedModelBuilder(directory);
       await builder.addMetaGraphAndVariables(sess, [tags.serving], {
         signatureDefMap,
         legacyInitOp: tables,

@@ -4,7 +4,7 @@
  *
  *   npx tsx examples/sparse-linear/generate.ts --out data --prefix train --features 1000000
  *   npx tsx examples/sparse-linear/generate.ts --out data --prefix valid --features 1000000 --seed 2 --files 1
- *   UV_THREADPOOL_SIZE=64 node --import tsx examples/sparse-linear/classic.ts --job_name=worker --task_index=0 \
+ *   node --import tsx examples/sparse-linear/classic.ts --job_name=worker --task_index=0 \
  *     --ps_hosts=… --worker_hosts=…
  */
 import { parseArgs } from 'node:util';

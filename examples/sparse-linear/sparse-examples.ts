@@ -52,12 +52,15 @@ export async function writeSparseExamples(options: SparseExamplesOptions): Promi
       seed,
       file,
     });
-    await using writer = new TFRecordWriter(path, { compression: options.compression });
-    for (let i = 0; i < count; i++) {
-      await writer.write(maker.next());
-      if (++written % PROGRESS_EVERY === 0) options.onProgress?.(written);
+    const writer = new TFRecordWriter(path, { compression: options.compression });
+    try {
+      for (let i = 0; i < count; i++) {
+        await writer.write(maker.next());
+        if (++written % PROGRESS_EVERY === 0) options.onProgress?.(written);
+      }
+    } finally {
+      await writer.close();
     }
-    await writer.close();
     paths.push(path);
   }
   options.onProgress?.(written);

@@ -65,7 +65,7 @@ export class ClusterWatch {
   linesOf(name: TaskName): string {
     const lines = this.#cluster.task(name)?.lines.map(({ text }) => text) ?? [];
     return lines
-      .filter((text) => !/^step \d+ of|^event /.test(text))
+      .filter((text) => !/^step \d+ of|^event |the cluster token travels/.test(text))
       .slice(-4)
       .join(' | ');
   }

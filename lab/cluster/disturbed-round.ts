@@ -113,7 +113,10 @@ export async function disturbedRound(ctx: Context, logs?: string): Promise<Detec
     code: EXIT.interrupted,
     timeoutMs: 60_000,
   });
-  await allExit(ctx, [ps0, thirdPs1], 'the ps end when all workers have left', { timeoutMs: 60_000 });
+  await allExit(ctx, [ps0, thirdPs1], 'the ps end when all workers have left', {
+    code: EXIT.interrupted,
+    timeoutMs: 60_000,
+  });
   await lab.dispose();
   return times;
 }

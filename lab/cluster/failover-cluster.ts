@@ -9,6 +9,7 @@ import type { Lab, LabHost } from '../hosts/hosts.js';
 import { processStat, until } from '../hosts/proc.js';
 import { ROOT } from '../hosts/root.js';
 import { Scenario, type ScenarioTask, savesOf } from '../scenarios/scenario-run.js';
+import type { Bundle } from './bundle.js';
 import { CHIEF, type Hold, roleOf, TASKS, type TaskName, WORKERS } from './failover-tasks.js';
 
 /** A job that the cluster runs. */
@@ -29,6 +30,8 @@ export interface FailoverJob {
 
 export interface LaunchOptions {
   readonly sync: boolean;
+  /** Synchronous training whose result does not depend on the order of the workers; default: false. */
+  readonly deterministic?: boolean;
   /** Default: no end within the experiment. */
   readonly lastStep?: number;
   /** Seconds between checkpoints; default: 1. */
@@ -41,6 +44,7 @@ export interface LaunchOptions {
 const DISTURB = pathToFileURL(join(ROOT, 'lab/programs/disturb.mjs')).href;
 const FAULT_FILE = 'fault';
 const CLOCK_FILE = 'clock';
+const BLOCK_FILE = 'block';
 /** How long a task may take to reach a fault point. */
 const HOLD_MS = 60_000;
 
@@ -57,13 +61,15 @@ export class FailoverCluster {
   #options: LaunchOptions = { sync: false };
   #data: Promise<ReadonlyMap<string, Buffer>> | undefined;
 
-  constructor(ctx: Context, lab: Lab, job: FailoverJob) {
+  /** @param bundle has the job's program; default: tasks load the sources. */
+  constructor(ctx: Context, lab: Lab, job: FailoverJob, bundle?: Bundle) {
     this.lab = lab;
     this.#signal = ctx.signal;
     this.job = job;
     this.scenario = new Scenario(lab, {
       program: job.program,
       isJob: true,
+      bundle,
       ps: 2,
       workers: 2,
       env: { NODE_OPTIONS: `--import ${DISTURB}`, ...job.env },
@@ -132,11 +138,12 @@ export class FailoverCluster {
   /** Starts a task where it was last. */
   async start(name: TaskName): Promise<ScenarioTask> {
     const [job, index] = roleOf(name);
-    const { sync, lastStep, saveSecs, replicas } = this.#options;
+    const { sync, deterministic = false, lastStep, saveSecs, replicas } = this.#options;
     if (job === 'worker') await this.#writeData(this.hostOf(name));
     const flags = [
       ...(this.job.flags ?? []),
       ...(sync ? ['--sync'] : []),
+      ...(deterministic ? ['--deterministic'] : []),
       ...(lastStep === undefined ? [] : ['--steps', String(lastStep)]),
       ...(saveSecs === undefined ? [] : ['--save-secs', String(saveSecs)]),
       ...(replicas === undefined ? [] : ['--replicas', String(replicas)]),
@@ -171,6 +178,19 @@ export class FailoverCluster {
     await this.#moveToSpare(name);
     await this.start(name);
     return former;
+  }
+
+  /** Lets a stopped process continue that has a successor; it stops at no fault point again. */
+  async continueFormer({ host, process }: ScenarioTask): Promise<void> {
+    await host.exec('rm', ['-f', FAULT_FILE]);
+    process.kill('SIGUSR2');
+    await host.thaw(process);
+  }
+
+  /** Blocks the main thread of a running task. */
+  async block(name: TaskName, ms: number): Promise<void> {
+    await this.hostOf(name).writeFile(BLOCK_FILE, String(ms));
+    this.task(name).process.kill('SIGUSR2');
   }
 
   async #moveToSpare(name: TaskName): Promise<void> {
@@ -212,9 +232,9 @@ export class FailoverCluster {
     await this.held(task, timeoutMs);
   }
 
-  /** Prepares a task that is not running to stop at its first pass of a fault point. */
+  /** Prepares a task that is not running to stop at a fault point: at its first pass, or at the one after a `#`. */
   prepareHold({ task, point }: Hold): Promise<void> {
-    return this.#setFault(task, `${point}#1`);
+    return this.#setFault(task, point.includes('#') ? point : `${point}#1`);
   }
 
   /** Waits until a task has stopped at its fault point. */

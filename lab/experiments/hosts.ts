@@ -3,8 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { sleep } from '../../src/async/deadline.js';
 import { isShoalError, ShoalError } from '../../src/errors/errors.js';
 import type { Context, Experiment } from '../experiment.js';
+import { type Connection, connectionsTo, cutConnection } from '../hosts/connections.js';
 import type { Lab, LabHost, LabProcess } from '../hosts/hosts.js';
-import { processStat } from '../hosts/proc.js';
+import { processStat, until } from '../hosts/proc.js';
 
 const ECHO = fileURLToPath(new URL('../hosts/echo.mjs', import.meta.url));
 const SILENCE_MS = 600;
@@ -16,7 +17,7 @@ const DISK_BYTES = 16 << 20;
 export const experiment: Experiment = {
   name: 'hosts',
   description:
-    'hosts have separate networks and disks, and can be frozen, disconnected, slowed, filled, wiped',
+    'hosts have separate networks and disks, and can be frozen, disconnected, cut, slowed, filled, wiped',
   flags: {
     hosts: { type: 'string', default: '3', description: 'how many hosts' },
     deep: {
@@ -127,8 +128,46 @@ async function network(ctx: Context, lab: Lab): Promise<void> {
   ctx.check('joined again, they do', (await nextAnswer(talk)) !== undefined);
   await oneWay(ctx, a, b, talk);
   talk.kill();
+  await cuts(ctx, a, b);
 
   await slowness(ctx, a, b, port);
+}
+
+/** One of two connections is cut at the end that opened it, then the other one at the other end. */
+async function cuts(ctx: Context, a: LabHost, b: LabHost): Promise<void> {
+  const { server, port } = await serve(b);
+  await using _server = server;
+  const talks: LabProcess[] = [];
+  for (let i = 0; i < 2; i++) {
+    const talk = a.start(process.execPath, [ECHO, 'talk', b.address, port]);
+    await talk.waitFor(/reply 1/);
+    talks.push(talk);
+  }
+  const isOurs = ({ remote }: Connection) => remote === `${b.address}:${port}`;
+  const [first] = (await connectionsTo(a, b)).filter(isOurs);
+  ctx.check('the host that opened a connection is known', first?.isOutgoing === true, JSON.stringify(first));
+  try {
+    await cutConnection(a, first as Connection);
+  } catch (error) {
+    if (!isShoalError(error, 'SHOAL_UNSUPPORTED')) throw error;
+    ctx.log(error.message);
+    return;
+  }
+  const isBroken = (talk: LabProcess) => complaints(talk).length > 0;
+  await until('the connection to break', () => talks.some(isBroken), ANSWER_MS);
+  const [broken] = talks.filter(isBroken);
+  const [whole] = talks.filter((talk) => talk !== broken);
+  ctx.equal('the end where a connection is cut gets an error', complaints(broken as LabProcess), [
+    'error ECONNABORTED',
+  ]);
+  ctx.check('the other connection lasts', (await nextAnswer(whole as LabProcess)) !== undefined);
+  const [second] = (await connectionsTo(b, a)).filter(({ local }) => local === `${b.address}:${port}`);
+  ctx.check('the host that accepted it is known', second?.isOutgoing === false, JSON.stringify(second));
+  ctx.equal('it is cut at the other end', await cutConnection(b, second as Connection), true);
+  await until('the other connection to break', () => isBroken(whole as LabProcess), ANSWER_MS);
+  ctx.equal('the peer gets an error', complaints(whole as LabProcess), ['error ECONNRESET']);
+  ctx.equal('a connection that has ended is not cut', await cutConnection(b, second as Connection), false);
+  for (const talk of talks) talk.kill();
 }
 
 /** Packets from b to a are dropped, then those from a to b. */

@@ -70,7 +70,10 @@ export const experiment: Experiment = {
       code: EXIT.interrupted,
       timeoutMs: TIMEOUT_MS,
     });
-    await allExit(ctx, [...ps, again], 'the ps end when all workers have left', { timeoutMs: TIMEOUT_MS });
+    await allExit(ctx, [...ps, again], 'the ps end when all workers have left', {
+      code: EXIT.interrupted,
+      timeoutMs: TIMEOUT_MS,
+    });
     await lab.dispose();
   },
 };

@@ -4,10 +4,10 @@ import type { FailoverJob } from '../cluster/failover-cluster.js';
 import { LEASED, LINE, SPARSE } from '../cluster/failover-jobs.js';
 import type { Experiment } from '../experiment.js';
 import { burstsBetween } from '../soak/faults.js';
-import { soak } from '../soak/soak.js';
+import { KINDS } from '../soak/make-fault.js';
+import { MODES, type Mode, soak } from '../soak/soak.js';
 
 const JOBS: Readonly<Record<string, FailoverJob>> = { line: LINE, leased: LEASED, sparse: SPARSE };
-const MODES = ['async', 'sync'] as const;
 
 export const experiment: Experiment = {
   name: 'soak',
@@ -22,31 +22,52 @@ export const experiment: Experiment = {
       default: 'both',
       description: 'line, leased (line with leased input), sparse or both',
     },
-    mode: { type: 'string', default: 'async', description: 'async or sync, which runs the line job only' },
+    mode: {
+      type: 'string',
+      default: 'async',
+      description: 'async, or sync or deterministic, which run the line job only',
+    },
+    minutes: { type: 'string', description: 'no further fault begins after this time (none)' },
+    kinds: { type: 'string', description: 'the kinds of faults, separated by commas (all)' },
     logs: { type: 'string', description: "a directory for each task's output" },
   },
   needs: { isolation: 'required' },
   async run(ctx) {
-    const { job, mode, faults, from, seed: given } = ctx.flags as Record<string, string>;
+    const {
+      job,
+      mode,
+      minutes = 'Infinity',
+      kinds: only,
+      faults,
+      from,
+      seed: given,
+    } = ctx.flags as Record<string, string>;
     const seed = given === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(given);
+    if (!(Number(minutes) > 0)) throw invalid('--minutes must be a number above 0');
     if (![seed, Number(faults), Number(from)].every(Number.isSafeInteger))
       throw invalid('--seed, --faults and --from must be integers');
-    const sync = mode === 'sync';
-    if (!(MODES as readonly string[]).includes(mode as string)) throw invalid('--mode must be async or sync');
+    if (!Object.keys(MODES).includes(mode as string))
+      throw invalid(`--mode must be one of ${Object.keys(MODES).join(', ')}`);
+    const { sync } = MODES[mode as Mode];
+    const kinds = only?.split(',') as typeof KINDS | undefined;
+    if (!(kinds ?? []).every((kind) => KINDS.includes(kind)))
+      throw invalid(`--kinds must be of ${KINDS.join(', ')}`);
     const names = Object.keys(JOBS).filter(
       (name) => job === name || (job === 'both' && !(sync && name !== 'line')),
     );
     if (names.length === 0) throw invalid(`--job must be ${Object.keys(JOBS).join(', ')} or both`);
     // Leased input is for asynchronous training.
-    if (sync && names.some((name) => name !== 'line')) throw invalid('--mode sync runs the job line only');
+    if (sync && names.some((name) => name !== 'line')) throw invalid(`--mode ${mode} runs the job line only`);
+    const engine = ctx.flags.engine === undefined ? '' : ` --engine ${ctx.flags.engine}`;
     for (const name of names) {
-      ctx.log(`job ${name}, ${mode}, seed ${seed}, faults ${from} to ${faults}`);
+      ctx.log(`job ${name}, ${mode}${engine}, seed ${seed}, faults ${from} to ${faults}`);
       await soak(ctx, {
         job: JOBS[name]!,
-        sync,
-        bursts: burstsBetween(seed, Number(from), Number(faults)),
+        mode: mode as Mode,
+        minutes: Number(minutes),
+        bursts: burstsBetween(seed, Number(from), Number(faults), kinds),
         replay: (first, last) =>
-          `npm run lab -- soak --job ${name} --mode ${mode} --seed ${seed} --from ${first} --faults ${last}`,
+          `npm run lab -- soak --job ${name} --mode ${mode}${engine}${only ? ` --kinds ${only}` : ''} --seed ${seed} --from ${first} --faults ${last}`,
       });
     }
   },

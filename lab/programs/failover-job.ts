@@ -15,6 +15,7 @@ const { values } = parseArgs({
     'save-secs': { type: 'string', default: '1' },
     replicas: { type: 'string', default: '1' },
     sync: { type: 'boolean', default: false },
+    deterministic: { type: 'boolean', default: false },
     leased: { type: 'boolean', default: false },
   },
 });
@@ -29,7 +30,7 @@ const FEATURES = {
 
 const train = {
   lastStep: Number(values.steps),
-  sync: values.sync,
+  sync: values.deterministic ? { deterministic: true } : values.sync,
   logEverySecs: 0.2,
   checkpoint: { everySecs: Number(values['save-secs']), keep: 3, replicas: Number(values.replicas) },
 };

@@ -1,19 +1,21 @@
 /**
  * Reports what a task of a lab job sees, as lines `event {…}` that lab/soak/task-log.ts parses: checkpoints of which the
- * task accepts a file, and steps of a worker that are lower than the one before. With LAB_WITHOUT_FENCING=1 the task has
- * no fencing.
+ * task accepts a file, whose runs a ps executes, and steps of a worker that are lower than the one before. With
+ * LAB_WITHOUT_FENCING=1 the task has no fencing.
  */
 
 import { parseManifestBlob, stampOf } from '../../src/checkpoint/names.js';
 import { BlobGuard, callerOf } from '../../src/cluster/agent/blob-access.js';
 import type { JobDefinition } from '../../src/job/define-job.js';
 import type { TaskEvent } from '../soak/task-log.js';
+import { observeRuns } from './observe-runs.js';
 import { removeFencing } from './without-fencing.js';
 
 const report = (event: TaskEvent) => process.stdout.write(`event ${JSON.stringify(event)}\n`);
 
 export function observed(job: JobDefinition): JobDefinition {
   if (process.env.LAB_WITHOUT_FENCING === '1') removeFencing();
+  observeRuns(report);
   const { recordWriter } = BlobGuard.prototype;
   BlobGuard.prototype.recordWriter = function (request, name) {
     recordWriter.call(this, request, name);

@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { sleep } from '../../src/async/deadline.js';
 import { LAST_STEPS_MS } from '../../src/train/checkpoints/retrying-saver.js';
+import type { Bundle } from '../cluster/bundle.js';
 import type { Context } from '../experiment.js';
 import type { Lab, LabHost, LabProcess } from '../hosts/hosts.js';
 import { ROOT } from '../hosts/root.js';
@@ -18,6 +19,8 @@ export interface ScenarioOptions {
   readonly program: string;
   /** Whether the program is a job, which `shoal task` runs. */
   readonly isJob?: boolean;
+  /** Has the command line and the program; default: they are loaded from the sources. */
+  readonly bundle?: Bundle | undefined;
   readonly ps: number;
   readonly workers: number;
   /** The host of each task; default: host i for the i-th of ps and workers. */
@@ -81,7 +84,7 @@ export class Scenario {
     flags: readonly string[] = [],
     elsewhere?: { readonly host: LabHost; readonly port: number },
   ): ScenarioTask {
-    const { program, isJob, env, logs } = this.#options;
+    const { program, isJob, bundle, env, logs } = this.#options;
     const host = elsewhere?.host ?? this.hostOf(job, index);
     const role = [
       `--job_name=${job}`,
@@ -90,9 +93,9 @@ export class Scenario {
       `--worker_hosts=${this.#addresses.worker.join()}`,
       ...(elsewhere ? [`--listen=${host.address}:${elsewhere.port}`] : []),
     ];
-    const path = join(ROOT, program);
+    const path = bundle?.programOf(program) ?? join(ROOT, program);
     const args = isJob
-      ? [SHOAL, 'task', path, ...role, '--', ...flags]
+      ? [bundle?.shoal ?? SHOAL, 'task', path, ...role, '--', ...flags]
       : ['--import', LOADER, path, ...role, ...flags];
     const lines: { at: number; text: string }[] = [];
     const started = host.start(process.execPath, args, {

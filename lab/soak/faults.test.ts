@@ -1,17 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Burst, burstsBetween, describeFault, type Fault, mayOverlap } from './faults.js';
-
-const KINDS: readonly Fault['kind'][] = [
-  'kill',
-  'kill-in-restore',
-  'replace',
-  'freeze',
-  'partition',
-  'one-way',
-  'slow',
-  'full-disk',
-  'clock',
-];
+import { KINDS } from './make-fault.js';
 
 const faultsOf = (bursts: readonly Burst[]) => bursts.flatMap(({ faults }) => faults);
 
@@ -43,9 +32,38 @@ describe('the faults of a soak', () => {
     expect(new Set(bursts.map(({ faults }) => faults.length))).toEqual(new Set([1, 2, 3]));
   });
 
+  it('can be limited to some kinds', () => {
+    const kinds = faultsOf(burstsBetween(6, 1, 50, ['cut', 'block'])).map(({ fault }) => fault.kind);
+    expect(new Set(kinds)).toEqual(new Set(['cut', 'block']));
+  });
+
+  it('replace tasks at every moment: any, of a start, a step, a save and a restore', () => {
+    const texts = faultsOf(burstsBetween(9, 1, 1000)).map(({ fault }) => describeFault(fault));
+    for (const moment of [
+      'stop ps 0, replace',
+      'stop worker 1, launched again, at lab.run#',
+      'stop ps 1, launched again, at lab.stage#',
+      'stop worker 0 at lab.run,',
+      'stop ps 0 at lab.stage,',
+      'stop worker 0 at checkpoint.manifest',
+      'stop ps 1 at checkpoint.write',
+      'stop ps 0, launched again, at checkpoint.restore',
+      'stop worker 1 while ps 0 is at checkpoint.restore',
+      'a new job on empty disks: stop worker 0 at lab.initialize',
+    ])
+      expect(texts).toContainEqual(expect.stringContaining(moment));
+  });
+
+  it('are bounded in time', () => {
+    for (const { fault } of faultsOf(burstsBetween(10, 1, 1000))) {
+      const waits = fault.kind === 'cut' ? fault.times * fault.gapMs : 'ms' in fault ? fault.ms : 0;
+      expect(waits).toBeLessThanOrEqual(15_000);
+    }
+  });
+
   it('destroy at most one disk in a burst', () => {
     const destroyed = ({ fault }: { fault: Fault }) =>
-      fault.kind === 'replace' || ('place' in fault && fault.place !== 'same');
+      fault.kind === 'replace' || fault.kind === 'new-job' || ('place' in fault && fault.place !== 'same');
     for (const { faults } of burstsBetween(2, 1, 1000))
       expect(faults.filter(destroyed).length).toBeLessThanOrEqual(1);
   });

@@ -7,10 +7,19 @@
  */
 import { CHIEF, type Hold, TASKS, type TaskName } from '../cluster/failover-tasks.js';
 import type { NetworkTraits } from '../hosts/hosts.js';
-import { between, oneOf, type Random, randomFrom } from './random.js';
+import { makeFault } from './make-fault.js';
+import { between, oneOf, randomFrom } from './random.js';
 
 /** Where a killed task is launched again: with its disk, with an empty disk, on another host with an empty disk. */
 export type Place = 'same' | 'wiped' | 'moved';
+
+/** When a process that is replaced continues: some time after its successor was launched, or has begun to train. */
+export interface Return {
+  /** How long the task is stopped before its successor is launched. */
+  readonly aloneMs: number;
+  readonly after: 'launch' | 'training';
+  readonly ms: number;
+}
 
 export type Fault =
   /**
@@ -32,8 +41,38 @@ export type Fault =
       readonly victims: readonly [TaskName];
       readonly place: Place;
     }
-  /** The task is stopped, another process of it is launched on another host, and the first one continues. */
-  | { readonly kind: 'replace'; readonly task: TaskName; readonly ms: number }
+  /**
+   * The task is stopped, another process of it is launched on another host, and the first one continues. It is stopped at
+   * any moment, or at a fault point: of a step or a save, or of its start (`isStarting`: it is killed and launched again
+   * before). `restoring`: while that ps is stopped at a fault point of its restore.
+   */
+  | ({
+      readonly kind: 'replace';
+      readonly task: TaskName;
+      readonly point?: string;
+      readonly isStarting?: boolean;
+      readonly restoring?: Hold;
+    } & Return)
+  /** All tasks are killed and all disks wiped; when the job starts again, its chief is stopped and replaced as above. */
+  | ({ readonly kind: 'new-job'; readonly point: string } & Return)
+  /**
+   * A connection between two tasks is destroyed at the end of `task`, so many times. `isSilent`: the other end does not
+   * learn of it.
+   */
+  | {
+      readonly kind: 'cut';
+      readonly task: TaskName;
+      readonly peer: TaskName;
+      /** Which task has opened the connection. */
+      readonly opener: 'task' | 'peer';
+      /** One of those connections, as a part of 1, or all. */
+      readonly which: number | 'all';
+      readonly times: number;
+      readonly gapMs: number;
+      readonly isSilent: boolean;
+    }
+  /** The main thread of the task does nothing else. */
+  | { readonly kind: 'block'; readonly task: TaskName; readonly ms: number }
   | { readonly kind: 'freeze'; readonly task: TaskName; readonly ms: number }
   | { readonly kind: 'partition'; readonly task: TaskName; readonly ms: number }
   /** Packets from (`out`) or to (`in`) the host of the task are dropped. */
@@ -60,32 +99,8 @@ export interface Burst {
   readonly faults: readonly TimedFault[];
 }
 
-/** The weights of the kinds. */
-const KINDS: readonly (readonly [Fault['kind'], number])[] = [
-  ['kill', 10],
-  ['kill-in-restore', 2],
-  ['replace', 2],
-  ['freeze', 3],
-  ['partition', 2],
-  ['one-way', 2],
-  ['slow', 2],
-  ['full-disk', 2],
-  ['clock', 2],
-];
-
-const PS: readonly TaskName[] = ['ps 0', 'ps 1'];
-/** Shorter and longer than the time after which a silent task counts as dead, 3 s. */
-const SHORT_MS = [200, 2000] as const;
-const LONG_MS = [3500, 6000] as const;
-const HOUR_MS = 3_600_000;
-const SAVE_POINTS: Readonly<Record<'ps' | 'chief', readonly string[]>> = {
-  ps: ['snapshot.before', 'snapshot.after', 'write.before', 'write.after', 'write.verified'],
-  chief: ['index.before', 'index.after', 'manifest.before', 'manifest.after'],
-};
-const RESTORE_POINTS = ['restore.before', 'restore.amid'] as const;
-
-/** The bursts of a seed, without end. */
-export function* burstsOf(seed: number): Generator<Burst> {
+/** The bursts of a seed, without end; `kinds`: of these kinds only. */
+export function* burstsOf(seed: number, kinds?: readonly Fault['kind'][]): Generator<Burst> {
   let number = 0;
   for (let index = 0; ; index++) {
     // Each burst has its own numbers, so that a change of one does not change those after it.
@@ -93,7 +108,7 @@ export function* burstsOf(seed: number): Generator<Burst> {
     const size = oneOf(random, [1, 1, 2, 2, 3]);
     const faults: TimedFault[] = [];
     for (let tries = 0; faults.length < size && tries < 50; tries++) {
-      const fault = makeFault(random);
+      const fault = makeFault(random, kinds);
       if (!faults.every((other) => mayOverlap(other.fault, fault))) continue;
       const delayMs = faults.length === 0 ? 0 : between(random, 0, 1500);
       number += 1;
@@ -104,9 +119,14 @@ export function* burstsOf(seed: number): Generator<Burst> {
 }
 
 /** The bursts with the faults [from, to]; a burst is made completely or not at all. */
-export function burstsBetween(seed: number, from: number, to: number): readonly Burst[] {
+export function burstsBetween(
+  seed: number,
+  from: number,
+  to: number,
+  kinds?: readonly Fault['kind'][],
+): readonly Burst[] {
   const found: Burst[] = [];
-  for (const burst of burstsOf(seed)) {
+  for (const burst of burstsOf(seed, kinds)) {
     const [first, last] = [burst.faults[0]!.number, burst.faults.at(-1)!.number];
     if (first > to) return found;
     if (last >= from) found.push(burst);
@@ -121,6 +141,12 @@ export function tasksOf(fault: Fault): readonly TaskName[] {
       return [...fault.victims, ...(fault.hold ? [fault.hold.task] : [])];
     case 'kill-in-restore':
       return [...fault.victims, fault.hold.task];
+    case 'cut':
+      return [fault.task, fault.peer];
+    case 'replace':
+      return [fault.task, ...(fault.restoring ? [fault.restoring.task] : [])];
+    case 'new-job':
+      return TASKS;
     default:
       return [fault.task];
   }
@@ -130,85 +156,22 @@ export function tasksOf(fault: Fault): readonly TaskName[] {
 export function endedBy(fault: Fault): readonly TaskName[] {
   if (fault.kind === 'kill') return fault.victims;
   if (fault.kind === 'kill-in-restore') return [...fault.victims, fault.hold.task];
-  return fault.kind === 'replace' ? [fault.task] : [];
+  return fault.kind === 'replace' || fault.kind === 'new-job' ? tasksOf(fault) : [];
 }
 
-const destroysDisk = (fault: Fault): boolean =>
-  fault.kind === 'replace' || ('place' in fault && fault.place !== 'same');
+export const destroysDisk = (fault: Fault): boolean =>
+  fault.kind === 'replace' || fault.kind === 'new-job' || ('place' in fault && fault.place !== 'same');
 
 /** Whether two faults may be in one burst. */
 export function mayOverlap(a: Fault, b: Fault): boolean {
   if (tasksOf(a).some((task) => tasksOf(b).includes(task))) return false;
-  const isHeld = (fault: Fault) => 'hold' in fault && fault.hold !== undefined;
+  const isHeld = (fault: Fault) =>
+    ('hold' in fault && fault.hold !== undefined) || ('point' in fault && fault.point !== undefined);
   if (isHeld(a) && isHeld(b)) return false;
   if (endedBy(a).length + endedBy(b).length > 2) return false;
   const isHarmless = (fault: Fault) =>
-    fault.kind === 'clock' || fault.kind === 'slow' || (fault.kind === 'kill' && !destroysDisk(fault));
+    ['clock', 'slow', 'cut', 'block'].includes(fault.kind) || (fault.kind === 'kill' && !destroysDisk(fault));
   return (!destroysDisk(a) || isHarmless(b)) && (!destroysDisk(b) || isHarmless(a));
-}
-
-function makeFault(random: Random): Fault {
-  const kind = weighted(random);
-  const task = oneOf(random, TASKS);
-  const [low, high] = oneOf<readonly [number, number]>(random, [SHORT_MS, LONG_MS]);
-  const ms = between(random, low, high);
-  switch (kind) {
-    case 'kill':
-      return makeKill(random);
-    case 'kill-in-restore': {
-      const restored = oneOf(random, PS);
-      const hold = { task: restored, point: `checkpoint.${oneOf(random, RESTORE_POINTS)}` };
-      const victim = oneOf(
-        random,
-        TASKS.filter((name) => name !== restored),
-      );
-      return { kind, hold, victims: [victim], place: placeOf(random) };
-    }
-    case 'replace':
-      return { kind, task, ms: between(random, 500, 5000) };
-    case 'one-way':
-      return { kind, task, ms, direction: oneOf(random, ['in', 'out'] as const) };
-    case 'slow': {
-      const traits = { delayMs: between(random, 5, 80), lossPct: oneOf(random, [0, 0, 1, 5]) };
-      return { kind, task, ms, traits };
-    }
-    case 'clock':
-      return { kind, task, ms, offsetMs: clockOffset(random) };
-    default:
-      return { kind, task, ms };
-  }
-}
-
-function makeKill(random: Random): Fault {
-  const kind = 'kill';
-  const downMs = between(random, 0, 1500);
-  const victim = oneOf(random, TASKS);
-  if (random() < 0.2) {
-    const other = oneOf(
-      random,
-      TASKS.filter((name) => name !== victim),
-    );
-    return { kind, victims: [victim, other], place: 'same', downMs };
-  }
-  const place = placeOf(random);
-  if (random() < 0.1) return { kind, victims: [victim], place, downMs, clockMs: clockOffset(random) };
-  if (random() < 0.6) return { kind, victims: [victim], place, downMs };
-  const task = oneOf(random, [...PS, CHIEF]);
-  const point = oneOf(random, SAVE_POINTS[task === CHIEF ? 'chief' : 'ps']);
-  return { kind, victims: [victim], place, downMs, hold: { task, point: `checkpoint.${point}` } };
-}
-
-const clockOffset = (random: Random): number => oneOf(random, [-24, -1, -1 / 60, 1 / 60, 1, 24]) * HOUR_MS;
-
-const placeOf = (random: Random): Place => oneOf(random, ['same', 'same', 'wiped', 'moved']);
-
-function weighted(random: Random): Fault['kind'] {
-  let rest = random() * KINDS.reduce((sum, [, weight]) => sum + weight, 0);
-  for (const [kind, weight] of KINDS) {
-    rest -= weight;
-    if (rest < 0) return kind;
-  }
-  return 'kill';
 }
 
 const PLACES: Readonly<Record<Place, string>> = {
@@ -229,8 +192,25 @@ export function describeFault(fault: Fault): string {
     }
     case 'kill-in-restore':
       return `kill ${fault.hold.task}, then ${fault.victims[0]} while it is at ${fault.hold.point}${PLACES[fault.place]}`;
-    case 'replace':
-      return `freeze ${fault.task} for ${secs(fault.ms)} and replace it on another host`;
+    case 'replace': {
+      const { task, point, isStarting, restoring } = fault;
+      const moment = restoring
+        ? ` while ${restoring.task} is at ${restoring.point}`
+        : point
+          ? ` at ${point}`
+          : '';
+      return `stop ${task}${isStarting ? ', launched again,' : ''}${moment}, replace it on another host${describeReturn(fault)}`;
+    }
+    case 'new-job':
+      return `a new job on empty disks: stop ${CHIEF} at ${fault.point}, replace it on another host${describeReturn(fault)}`;
+    case 'cut': {
+      const { task, peer, opener, which, times, isSilent } = fault;
+      const what = which === 'all' ? 'all connections' : 'a connection';
+      const whose = opener === 'task' ? `of ${task} to ${peer}` : `of ${peer} to ${task}`;
+      return `cut ${what} ${whose} at the end of ${task}${isSilent ? ', silently' : ''}${times > 1 ? `, ${times} times` : ''}`;
+    }
+    case 'block':
+      return `block the main thread of ${fault.task} for ${secs(fault.ms)}`;
     case 'one-way':
       return `drop packets ${fault.direction === 'in' ? 'to' : 'from'} ${fault.task} for ${secs(fault.ms)}`;
     case 'slow':
@@ -243,3 +223,6 @@ export function describeFault(fault: Fault): string {
       return `${fault.kind} ${fault.task} for ${secs(fault.ms)}`;
   }
 }
+
+const describeReturn = ({ aloneMs, after, ms }: Return): string =>
+  ` after ${(aloneMs / 1000).toFixed(1)} s, continue it ${(ms / 1000).toFixed(1)} s after the ${after} of its successor`;

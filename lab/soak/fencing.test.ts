@@ -1,5 +1,6 @@
-/** A chief that is stopped right before its commit, replaced, and continued: fencing keeps it from committing. */
-import { expect, it } from 'vitest';
+/** Chiefs that are stopped, replaced, and continued: fencing keeps them from changing anything. */
+import { describe, expect, it } from 'vitest';
+import { bundlePrograms } from '../cluster/bundle.js';
 import { ClusterWatch } from '../cluster/cluster-watch.js';
 import { FailoverCluster } from '../cluster/failover-cluster.js';
 import { LINE } from '../cluster/failover-jobs.js';
@@ -7,8 +8,14 @@ import { CHIEF, TASKS } from '../cluster/failover-tasks.js';
 import { runExperiment } from '../experiment.js';
 import { Recorder } from './recorder.js';
 
-/** The violations in the history of such a cluster. */
-async function replacedChief(env: Readonly<Record<string, string>>): Promise<readonly string[]> {
+/**
+ * The violations in the history of a cluster whose chief is stopped at a point, replaced, and continued when its
+ * successor has saved.
+ */
+async function replacedChief(
+  point: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<readonly string[]> {
   let violations: readonly string[] | undefined;
   const summary = await runExperiment(
     {
@@ -16,22 +23,28 @@ async function replacedChief(env: Readonly<Record<string, string>>): Promise<rea
       description: '',
       async run(ctx) {
         const lab = await ctx.lab({ hosts: TASKS.length + 1 });
-        const cluster = new FailoverCluster(ctx, lab, { ...LINE, env });
+        await using bundle = await bundlePrograms([LINE.program]);
+        const cluster = new FailoverCluster(ctx, lab, { ...LINE, env }, bundle);
         const watch = new ClusterWatch(ctx, cluster);
         const recorder = new Recorder(cluster);
         const begun = Date.now();
-        await cluster.startAll({ sync: false });
-        await watch.trainsSince(begun);
-        await watch.savesSince(begun);
-        await cluster.hold({ task: CHIEF, point: 'checkpoint.manifest.before' });
+        if (isOfStart(point)) {
+          await cluster.startAll({ sync: false }, { task: CHIEF, point });
+          await cluster.held(CHIEF);
+        } else {
+          await cluster.startAll({ sync: false });
+          await watch.trainsSince(begun);
+          await watch.savesSince(begun);
+          await cluster.hold({ task: CHIEF, point });
+        }
         const successorAt = Date.now();
-        const { host, process } = await cluster.startSuccessor(CHIEF);
+        const former = await cluster.startSuccessor(CHIEF);
         await watch.savesSince(successorAt);
-        await host.thaw(process);
-        await process.ended();
-        const thawedAt = Date.now();
-        await watch.trainsSince(thawedAt);
-        await watch.savesSince(thawedAt);
+        await cluster.continueFormer(former);
+        await former.process.ended();
+        const continuedAt = Date.now();
+        await watch.trainsSince(continuedAt);
+        await watch.savesSince(continuedAt);
         violations = recorder.violations();
       },
     },
@@ -41,12 +54,41 @@ async function replacedChief(env: Readonly<Record<string, string>>): Promise<rea
   return violations!;
 }
 
-it('with fencing the history is consistent', async () => {
-  expect(await replacedChief({})).toEqual([]);
+const isOfStart = (point: string) => point.includes('#');
+const WITHOUT = { LAB_WITHOUT_FENCING: '1' };
+
+describe('a chief that is replaced right before its commit', () => {
+  const point = 'checkpoint.manifest.before';
+
+  it('does not commit', async () => {
+    expect(await replacedChief(point)).toEqual([]);
+  });
+
+  it('commits without fencing, and the checker reports it', async () => {
+    expect(await replacedChief(point, WITHOUT)).toContainEqual(
+      expect.stringMatching(
+        /accepted the checkpoint of step \d+ from chief \d+, after one from its successor/,
+      ),
+    );
+  });
 });
 
-it('without fencing the checker reports the commit of the replaced chief', async () => {
-  expect(await replacedChief({ LAB_WITHOUT_FENCING: '1' })).toContainEqual(
-    expect.stringMatching(/accepted the checkpoint of step \d+ from chief \d+, after one from its successor/),
-  );
+describe('a chief that is replaced right before it initializes the variables', () => {
+  const point = 'lab.initialize#1';
+
+  it('does not initialize them again', async () => {
+    expect(await replacedChief(point)).toEqual([]);
+  });
+
+  it('initializes them without fencing, and the checker reports it', async () => {
+    const violations = await replacedChief(point, WITHOUT);
+    expect(violations).toContainEqual(
+      expect.stringMatching(
+        /ps \d executed a run of .*worker.task:0, incarnation \d+, after one of its successor/,
+      ),
+    );
+    expect(violations).toContainEqual(
+      expect.stringMatching(/went back from step \d+ to \d+ without a restore/),
+    );
+  });
 });

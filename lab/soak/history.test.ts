@@ -79,6 +79,38 @@ describe('two chiefs', () => {
   });
 });
 
+describe('runs', () => {
+  const ran = (by: number, unfinished = 0) =>
+    ({ type: 'ran', process: 3, of: '/job:worker/task:0', by, unfinished }) as const;
+
+  it('of a process, of its successor, and of other tasks', () => {
+    expect(check(ran(7), ran(8), { ...ran(5), of: '/job:worker/task:1' })).toEqual([]);
+  });
+
+  it('of a process that has a successor', () => {
+    expect(check(ran(7), ran(8), ran(7))).toEqual([
+      'ps 0 executed a run of /job:worker/task:0, incarnation 7, after one of its successor 8',
+    ]);
+  });
+
+  it('of a successor while some of the process before are in execution', () => {
+    expect(check(ran(7), ran(8, 2))).toEqual([
+      'ps 0 began a run of /job:worker/task:0, incarnation 8, before 2 of the processes before it had ended',
+    ]);
+  });
+});
+
+describe('a new job on empty disks', () => {
+  it('begins again', () => {
+    expect(check(saved(1, 10), { type: 'wiped' }, saved(9, 1), { type: 'restorable', step: 1 })).toEqual([]);
+  });
+
+  it('keeps what was found before', () => {
+    expect(check(saved(1, 10), saved(1, 9), { type: 'wiped' })).toHaveLength(1);
+    expect(check(step(2, 10), step(2, 5), { type: 'wiped' })).toHaveLength(1);
+  });
+});
+
 describe('steps', () => {
   it('that go back without a restore', () => {
     expect(check(step(2, 10), { type: 'back', process: 2, from: 10, to: 5 }, step(2, 6))).toEqual([

@@ -8,7 +8,9 @@
  *  3. The steps of a worker go back only if a restore explains it; the first step of a process is not before the newest
  *     save that was acknowledged when it started.
  *  4. The newest checkpoint whose bytes can be read is at least as new as the newest acknowledged save.
- *  5. In a checkpoint of leased input, every record of every epoch was applied as often as the ledger says.
+ *  5. A task that has executed a run of a process executes none of the processes of the same task before it. When it
+ *     begins the first one of a process, it has ended all of those before.
+ *  6. In a checkpoint of leased input, every record of every epoch was applied as often as the ledger says.
  */
 
 /** A process of a task. A task has several, one after another; two at once while one replaces the other. */
@@ -34,6 +36,19 @@ export type HistoryEvent = { readonly at: number } & (
   | { readonly type: 'step'; readonly process: ProcessId; readonly step: number }
   /** A step of a worker was lower than the one before. */
   | { readonly type: 'back'; readonly process: ProcessId; readonly from: number; readonly to: number }
+  /**
+   * The process executes runs of another task, for the first time of that process of the task (`by`: its incarnation), or
+   * again after runs of another one. `unfinished`: how many runs of other processes of the task have not ended.
+   */
+  | {
+      readonly type: 'ran';
+      readonly process: ProcessId;
+      readonly of: string;
+      readonly by: number;
+      readonly unfinished: number;
+    }
+  /** All disks were wiped while no task was running. */
+  | { readonly type: 'wiped' }
   /** The newest checkpoint on the disks, all of whose bytes were verified. */
   | { readonly type: 'restorable'; readonly step: number }
   /** The ledger in a checkpoint: the records it counts as consumed, and those applied more or less often. */
@@ -54,6 +69,8 @@ interface ProcessState {
   readonly stepAt: number;
   /** The highest incarnation of a chief whose commit it has accepted. */
   readonly committedBy: number;
+  /** The highest incarnation of each task of which it has executed a run. */
+  readonly ranBy: ReadonlyMap<string, number>;
 }
 
 /** Steps that went back, for which no restore is known yet. */
@@ -99,7 +116,14 @@ export function reduceHistory(before: History, event: HistoryEvent): History {
     case 'started': {
       const { task, process, at } = event;
       const saved = history.saved?.step;
-      return withProcess(history, process, { task, saved, step: undefined, stepAt: at, committedBy: 0 });
+      return withProcess(history, process, {
+        task,
+        saved,
+        step: undefined,
+        stepAt: at,
+        committedBy: 0,
+        ranBy: new Map(),
+      });
     }
     case 'ended': {
       const processes = new Map(history.processes);
@@ -110,6 +134,13 @@ export function reduceHistory(before: History, event: HistoryEvent): History {
     }
     case 'begun':
       return history;
+    case 'ran':
+      return ran(history, event);
+    case 'wiped': {
+      // Steps that went back before are explained by now, or not at all.
+      const { chief, violations } = expire(history, Number.POSITIVE_INFINITY);
+      return { ...newHistory(chief), violations };
+    }
     case 'committed':
       return committed(history, event);
     case 'saved':
@@ -147,10 +178,9 @@ export function violationsOf(history: History): readonly string[] {
 
 type Of<T extends HistoryEvent['type']> = Extract<HistoryEvent, { readonly type: T }>;
 
-const violate = (history: History, text: string): History => ({
-  ...history,
-  violations: [...history.violations, text],
-});
+/** Reports each violation once: a task that is not fenced repeats it many times per second. */
+const violate = (history: History, text: string): History =>
+  history.violations.includes(text) ? history : { ...history, violations: [...history.violations, text] };
 
 function withProcess(history: History, process: ProcessId, state: ProcessState): History {
   return { ...history, processes: new Map(history.processes).set(process, state) };
@@ -163,6 +193,23 @@ function committed(history: History, { process, step, by }: Of<'committed'>): Hi
   return violate(
     history,
     `${known.task} accepted the checkpoint of step ${step} from chief ${by}, after one from its successor ${known.committedBy}`,
+  );
+}
+
+function ran(history: History, { process, of, by, unfinished }: Of<'ran'>): History {
+  const known = history.processes.get(process);
+  if (!known) return history;
+  const highest = known.ranBy.get(of) ?? 0;
+  if (by < highest)
+    return violate(
+      history,
+      `${known.task} executed a run of ${of}, incarnation ${by}, after one of its successor ${highest}`,
+    );
+  const next = withProcess(history, process, { ...known, ranBy: new Map(known.ranBy).set(of, by) });
+  if (unfinished === 0) return next;
+  return violate(
+    next,
+    `${known.task} began a run of ${of}, incarnation ${by}, before ${unfinished} of the processes before it had ended`,
   );
 }
 

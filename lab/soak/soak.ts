@@ -6,6 +6,7 @@ import { decodeInput, inputFile } from '../../src/checkpoint/input-file.js';
 import { describeError } from '../../src/errors/errors.js';
 import { EXIT } from '../../src/errors/exit-codes.js';
 import { parseLedgerSnapshot } from '../../src/input/leases/ledger.js';
+import { bundlePrograms } from '../cluster/bundle.js';
 import { ClusterWatch, RECOVERY_MS, secs } from '../cluster/cluster-watch.js';
 import { FailoverCluster, type FailoverJob, type LaunchOptions } from '../cluster/failover-cluster.js';
 import { CHIEF, TASKS, type TaskName, WORKERS } from '../cluster/failover-tasks.js';
@@ -20,10 +21,20 @@ import { type Burst, describeFault, endedBy } from './faults.js';
 import { Injector } from './injector.js';
 import { Recorder } from './recorder.js';
 
+/** How the workers train. */
+export const MODES = {
+  async: { sync: false },
+  sync: { sync: true },
+  deterministic: { sync: true, deterministic: true },
+} as const;
+export type Mode = keyof typeof MODES;
+
 export interface SoakOptions {
   readonly job: FailoverJob;
-  readonly sync: boolean;
+  readonly mode: Mode;
   readonly bursts: readonly Burst[];
+  /** After this time no further burst begins. */
+  readonly minutes: number;
   /** The command that makes the faults from one on again, for messages. */
   readonly replay: (from: number, to: number) => string;
 }
@@ -32,9 +43,13 @@ export interface SoakOptions {
 const SPARE = 2;
 const DISK_BYTES = 128 << 20;
 /** The steps after the last fault, to the end of the job. */
-const LAST_STEPS = { async: 2000, sync: 300 } as const;
+const LAST_STEPS: Readonly<Record<Mode, number>> = { async: 2000, sync: 300, deterministic: 300 };
+const SAVE_SECS = 0.5;
 const RESULT = /· W = \[([-\d.e]+)\] · b = \[([-\d.e]+)\]/;
 const KEEPS = 3;
+/** How many problems of a burst are reported. */
+const MOST_PROBLEMS = 6;
+const more = (count: number): readonly string[] => (count > 0 ? [`${count} more`] : []);
 
 /** The state of the job immediately before a burst. */
 interface Before {
@@ -46,13 +61,24 @@ interface Before {
 
 export async function soak(ctx: Context, options: SoakOptions): Promise<void> {
   const lab = await ctx.lab({ hosts: TASKS.length + SPARE, diskBytes: DISK_BYTES });
+  await using bundle = await bundlePrograms([options.job.program]);
   const leftovers = await Leftovers.before(lab);
-  const cluster = new FailoverCluster(ctx, lab, options.job);
+  const cluster = new FailoverCluster(ctx, lab, options.job, bundle);
   const run = new SoakRun(ctx, cluster, options);
+  const begun = performance.now();
+  const minutes = () => (performance.now() - begun) / 60_000;
+  let made = 0;
   for (const burst of options.bursts) {
     ctx.signal.throwIfAborted();
+    if (minutes() > options.minutes) {
+      ctx.log(`the time is over: continue with --from ${burst.faults[0]!.number}`);
+      break;
+    }
     await run.make(burst);
+    made += burst.faults.length;
   }
+  ctx.measure('faults', made, 'made');
+  ctx.measure('faults per minute', made / minutes(), 'per minute');
   await run.end(leftovers);
   await lab.dispose();
 }
@@ -72,8 +98,11 @@ class SoakRun {
     this.#cluster = cluster;
     this.#options = options;
     this.#watch = new ClusterWatch(ctx, cluster);
-    this.#injector = new Injector(cluster, ctx.signal);
     this.#recorder = new Recorder(cluster);
+    this.#injector = new Injector(cluster, {
+      signal: ctx.signal,
+      onNewJob: () => this.#recorder.add({ type: 'wiped' }),
+    });
   }
 
   /** Makes a burst of faults and checks the recovery. If it fails, the next one starts the cluster again. */
@@ -92,6 +121,7 @@ class SoakRun {
     if (hasFailed) {
       const [first, last] = [burst.faults[0]!.number, burst.faults.at(-1)!.number];
       const logs = TASKS.map((name) => `${name}: ${this.#watch.linesOf(name)}`);
+      problems.splice(MOST_PROBLEMS, Number.POSITIVE_INFINITY, ...more(problems.length - MOST_PROBLEMS));
       problems.push(...logs, `again with: ${this.#options.replay(first, last)}`);
     }
     for (const { number, fault } of burst.faults)
@@ -104,7 +134,7 @@ class SoakRun {
   }
 
   get #launch(): LaunchOptions {
-    return { sync: this.#options.sync, replicas: 1 };
+    return { ...MODES[this.#options.mode], replicas: 1, saveSecs: SAVE_SECS };
   }
 
   async #ensureTraining(): Promise<void> {
@@ -166,7 +196,7 @@ class SoakRun {
 
   /** Stops the job, starts it again and lets it run to its last step; checks what it has learnt and left. */
   async end(leftovers: Leftovers): Promise<void> {
-    const { job, sync } = this.#options;
+    const { job, mode } = this.#options;
     const cluster = this.#cluster;
     await this.#ensureTraining();
     for (const name of TASKS) cluster.task(name).process.kill('SIGINT');
@@ -174,7 +204,7 @@ class SoakRun {
     const unsaved = /THE LAST CHECKPOINT.*/.exec(cluster.task(CHIEF).process.output)?.[0];
     this.#ctx.check('the chief saves its last step on SIGINT', unsaved === undefined, unsaved);
     const stoppedAt = await this.#checkStored('after SIGINT');
-    const lastStep = stoppedAt + LAST_STEPS[sync ? 'sync' : 'async'];
+    const lastStep = stoppedAt + LAST_STEPS[mode];
     await cluster.startAll({ ...this.#launch, lastStep });
     await this.#allExit(`all tasks exit with 0 at step ${lastStep}`, [EXIT.done]);
     await this.#checkStored('at the end');

@@ -5,7 +5,7 @@ type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
 /** An event that a task itself reports, in a line `event {…}` (lab/programs/observe.ts). */
 export type TaskEvent = Without<
-  Extract<HistoryEvent, { readonly type: 'begun' | 'committed' | 'back' }>,
+  Extract<HistoryEvent, { readonly type: 'begun' | 'committed' | 'back' | 'ran' }>,
   'at' | 'process'
 >;
 

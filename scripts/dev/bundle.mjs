@@ -2,16 +2,19 @@
 // the package with its dependencies has a thousand: see docs/design/026-bundled-package.md.
 //
 //   node scripts/dev/bundle.mjs [DIST]
+//   node scripts/dev/bundle.mjs --source
 //
-// DIST has the output of the compiler; default: dist. All files of the bundle are in one directory, two levels below the
-// package, because modules find the files of the package by their own place.
+// DIST has the output of the compiler; default: dist. With --source the bundle is made of the sources, without types, for
+// programs that run in a checkout. All files of the bundle are in one directory, two levels below the package, because
+// modules find the files of the package by their own place.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const dist = resolve(process.argv[2] ?? join(ROOT, 'dist'));
+const isSource = process.argv[2] === '--source';
+const dist = resolve((isSource ? undefined : process.argv[2]) ?? join(ROOT, 'dist'));
 const target = join(dist, 'bundle');
 
 const { exports, engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
@@ -24,12 +27,14 @@ const entries = Object.values(exports).flatMap((entry) =>
 );
 
 function moduleOf(types) {
-  return join(dist, relative('dist', types).replace(/\.d\.ts$/, '.js'));
+  const module = relative('dist', types).replace(/\.d\.ts$/, '');
+  return isSource ? join(ROOT, 'src', `${module}.ts`) : join(dist, `${module}.js`);
 }
 
-rmSync(target, { recursive: true, force: true });
+// A program of the checkout may run: it loads some files late.
+if (!isSource) rmSync(target, { recursive: true, force: true });
 const { metafile } = await build({
-  entryPoints: [...entries, { out: 'cli', in: join(dist, 'cli/main.js') }],
+  entryPoints: [...entries, { out: 'cli', in: moduleOf('dist/cli/main.d.ts') }],
   outdir: target,
   bundle: true,
   splitting: true,
@@ -38,6 +43,8 @@ const { metafile } = await build({
   target: `node${/\d+/.exec(engines.node)[0]}`,
   // They have native code or hooks of their own, or are rarely used.
   external: ['koffi', '@node-rs/crc32', 'tsx', '@peculiar/x509', 'reflect-metadata'],
+  // `sideEffects` of the package lists the output of the compiler.
+  ignoreAnnotations: isSource,
   metafile: true,
   logLevel: 'warning',
   absWorkingDir: ROOT,

@@ -1,10 +1,14 @@
 /**
  * Which tests `npm test` runs; default: the quick project of vitest.config.ts. `--slow` selects the slow project,
- * `--all` both. Arguments that name tests search both.
+ * `--all` both; `--pages` those of the pages, which run alone. Arguments that name tests search all.
  */
 
-const PROJECTS = { '--slow': ['--project=slow'], '--all': [] };
-/** Options of vitest that select tests; a named test may be in either project. */
+const PROJECTS = {
+  '--slow': ['--project=slow'],
+  '--pages': ['--project=pages'],
+  '--all': ['--project=quick', '--project=slow'],
+};
+/** Options of vitest that select tests; a named test may be in any project. */
 const CHOICE = /^(?:-t|--testNamePattern|--project|--changed)(?:=|$)/;
 
 /** Translates the arguments of `npm test` into those of vitest. */

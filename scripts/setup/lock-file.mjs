@@ -1,8 +1,8 @@
 /**
  * A lock file that names its holder, so that only one set-up runs at a time.
  *
- * A lock is stale if its holder died: on the same host its process is gone (the start time guards against a reused
- * process id); on another host its heartbeat, the file's modification time, has stopped. Only the holder of the
+ * A lock is stale if its holder died: among the processes that this one sees it is gone (the start time guards against
+ * a reused process id); on another host or in another container its heartbeat, the file's modification time, has stopped. Only the holder of the
  * short-lived `.break` guard may remove the lock of another process, and only after reading it again under the guard,
  * so that two waiters never break the same stale lock.
  */
@@ -12,6 +12,7 @@ import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SetupError } from './errors.mjs';
+import { processSpace } from './process-space.mjs';
 
 const HEARTBEAT_MS = 2_000;
 const STALE_MS = 60_000;
@@ -30,6 +31,7 @@ export async function withLock(file, { what, waitMs = 1_800_000, signal, log = (
     token: randomUUID(),
     pid: process.pid,
     host: hostname(),
+    space: processSpace(),
     started: startTimeOf(process.pid),
     what,
   });
@@ -93,7 +95,7 @@ function isStale(file, text) {
   const holder = parse(text);
   // A lock is created and filled in two steps; the creator of one that stays empty has died.
   if (holder === undefined) return age > HEARTBEAT_MS;
-  if (holder.host === hostname() && !isRunning(holder)) return true;
+  if (holder.space === processSpace() && !isRunning(holder)) return true;
   return age > STALE_MS;
 }
 

@@ -1,18 +1,30 @@
 /** Runs other programs, and ends them if the signal aborts. */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import { SetupError } from './errors.mjs';
 
 const KILL_AFTER_MS = 5_000;
+/** The supervisor's exit code, as that of a shell. */
+const MISSING = 127;
+
+/** Found from the sources and from the bundle: both are two levels below the package. */
+const SUPERVISOR = fileURLToPath(new URL('../../scripts/setup/supervised.mjs', import.meta.url));
 
 /**
- * Runs a program and returns its output.
+ * Runs a program and returns its output. The program ends with this process, even if that is killed.
  * @returns {Promise<{ code: number, output: string, missing: boolean }>} `missing`: the program does not exist
  */
 export function run(command, args, { env = process.env, cwd, signal } = {}) {
   signal?.throwIfAborted();
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+    // The pipe to the supervisor closes when this process ends, in whatever way.
+    const child = spawn(process.execPath, ['--no-warnings', SUPERVISOR, command, ...args], {
+      env,
+      cwd,
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    child.stdin.on('error', () => {});
     let output = '';
     const keep = (chunk) => {
       output += chunk;
@@ -22,14 +34,12 @@ export function run(command, args, { env = process.env, cwd, signal } = {}) {
     const release = endWith(signal, child);
     child.on('error', (error) => {
       release();
-      if (error.code === 'ENOENT' || error.code === 'EACCES')
-        resolve({ code: 127, output: '', missing: true });
-      else reject(error);
+      reject(error);
     });
     child.on('close', (code, killer) => {
       release();
       if (signal?.aborted) reject(signal.reason);
-      else resolve({ code: exitCode(code, killer), output, missing: false });
+      else resolve({ code: exitCode(code, killer), output, missing: code === MISSING });
     });
   });
 }

@@ -43,7 +43,8 @@ export interface UnreadableManifest {
   /** The places that hold a copy. */
   readonly places: readonly string[];
   /**
-   * SHOAL_UNREACHABLE: no copy was reachable, none is damaged. SHOAL_UNSUPPORTED: this version of Shoal cannot read it.
+   * SHOAL_UNREACHABLE: no copy was reachable, none is damaged. SHOAL_VERSION_MISMATCH, SHOAL_UNSUPPORTED: this release
+   * of Shoal cannot read it.
    */
   readonly error: ShoalError;
 }

@@ -4,8 +4,11 @@
  */
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
-import { describeError, firstLineOf, type ShoalCode, ShoalError } from '../errors/errors.js';
+import { describeError, firstLineOf, isShoalError, type ShoalCode, ShoalError } from '../errors/errors.js';
+import type { DirectoryStore } from '../store/disk/directory-store.js';
 import { report, SWEEP_EVERY_MS } from '../store/disk/sweeping.js';
+import { bytes, count } from '../text/format.js';
+import { describeBytes } from '../text/progress-line.js';
 import {
   healthOf,
   type ListOptions,
@@ -14,6 +17,7 @@ import {
   surveyCheckpoints,
   sweepAttempts,
 } from './catalog.js';
+import { type GatherMode, gatherCheckpoint } from './gather.js';
 import type { Manifest } from './manifest.js';
 import { replaceDamaged } from './replace-damaged.js';
 import {
@@ -32,6 +36,8 @@ export interface CheckpointsOptions extends SaveContext {
   /** The directory for TensorFlow's `checkpoint` file, and the directories of this disk that may hold blobs. */
   readonly directory?: string;
   readonly roots?: readonly string[];
+  /** The blobs of this task, if the store has other places too. */
+  readonly own?: DirectoryStore;
   readonly waitForHolders?: HolderWait;
   /** Whether this process belongs to no cluster; default: false. */
   readonly isAlone?: boolean;
@@ -47,6 +53,12 @@ export interface CheckpointRequest extends SaveRequest {
    * the store, but not shown in the directory. Default: false, the save fails.
    */
   readonly mayHide?: boolean;
+}
+
+interface GatherWhen {
+  readonly signal?: AbortSignal;
+  /** Whether training has ended; default: true. */
+  readonly isEnd?: boolean;
 }
 
 /** What to do with a save that is requested while another one runs. */
@@ -89,10 +101,14 @@ export class Checkpoints {
       if (whenBusy === 'skip') return undefined;
       await this.#running;
     }
-    const work = this.#save(request);
-    this.#running = work.catch(() => undefined);
+    return this.#alone(() => this.#save(request));
+  }
+
+  async #alone<T>(work: () => Promise<T>): Promise<T> {
+    const running = work();
+    this.#running = running.catch(() => undefined);
     try {
-      return await work;
+      return await running;
     } finally {
       this.#running = undefined;
     }
@@ -144,13 +160,15 @@ export class Checkpoints {
   }
 
   /**
-   * Removes expired checkpoints if no save of this process has done so: tasks may have returned with checkpoints that
-   * were removed while they were away.
+   * Removes expired checkpoints: an earlier process may have been killed between a save and the removal, and tasks may
+   * have returned with checkpoints that were removed while they were away. A save that is running does the same.
    */
   async tidy(): Promise<void> {
-    if (this.#kept || this.#running) return;
-    const [newest] = await this.list({ known: this.#known });
-    if (newest) await this.#keep(newest, { sweeps: false });
+    if (this.#running) return;
+    await this.#alone(async () => {
+      const [newest] = await this.list({ known: this.#known });
+      if (newest) await this.#keep(newest, { sweeps: false });
+    });
   }
 
   /**
@@ -213,6 +231,63 @@ export class Checkpoints {
     await this.#view?.update(manifests ?? (() => this.list()));
   }
 
+  /**
+   * Completes the newest checkpoint in the directory, or all. A failure is a warning: the checkpoint is saved. The work
+   * during training is stopped without one, because that at the end repeats it.
+   */
+  async gather(which: Exclude<GatherMode, 'none'>, { signal, isEnd = true }: GatherWhen = {}): Promise<void> {
+    const view = this.#view;
+    const { store, namespace, own, log, directory } = this.#options;
+    const manifests =
+      this.#kept ??
+      (await this.list({ known: this.#known }).catch((error: unknown) => {
+        log?.(`the checkpoints could not be completed in ${directory}: ${firstLineOf(error)}`, 'warn');
+        return [];
+      }));
+    if (!view) return;
+    let loggedAt = performance.now();
+    const begun = loggedAt;
+    const failed = (prefix: string, error: unknown) => {
+      const why = signal?.aborted ? 'training was stopped' : firstLineOf(error);
+      log?.(
+        `${prefix} is saved, but not complete in ${directory}: ${why}; ${this.#pullHint(prefix)}`,
+        'warn',
+      );
+    };
+    for (const manifest of which === 'all' ? manifests : manifests.slice(0, 1)) {
+      const { prefix } = manifest;
+      const onProgress = (done: number, total: number) => {
+        const now = performance.now();
+        if (now - loggedAt < GATHER_PROGRESS_MS) return;
+        loggedAt = now;
+        log?.(`copying ${prefix} to ${directory}: ${describeBytes(done, total, now - begun).trim()}`);
+      };
+      try {
+        const copied = await gatherCheckpoint({ store, namespace, view, own }, manifest, {
+          signal,
+          onProgress,
+          ...(log && { onDamage: log }),
+        });
+        if (copied.files === 0) continue;
+        await this.updateView();
+        log?.(
+          `${prefix} is complete in ${directory} (${count(copied.files, 'file')}, ${bytes(copied.bytes)} copied)`,
+        );
+      } catch (error) {
+        // An expired checkpoint is not missed.
+        if (this.#kept && !this.#kept.some(({ attempt }) => attempt === manifest.attempt)) continue;
+        if (isEnd || !signal?.aborted) failed(prefix, error);
+        if (signal?.aborted || isShoalError(error, 'SHOAL_NO_SPACE')) return;
+      }
+    }
+  }
+
+  #pullHint(prefix: string): string {
+    const { job } = this.#options;
+    const flag = job === undefined ? '' : ` --job ${job}`;
+    return `while the tasks run, \`shoal checkpoint pull ${prefix} DIRECTORY${flag}\` copies it`;
+  }
+
   async restore(manifest: Manifest, request: RestoreRequest): Promise<RestoreReport> {
     this.#checkJob(manifest);
     return restoreCheckpoint(this.#options, manifest, request);
@@ -253,6 +328,8 @@ export class Checkpoints {
     await removeCheckpoint(store, namespace, manifest);
   }
 }
+
+const GATHER_PROGRESS_MS = 10_000;
 
 const newestOf = ({ manifests, unreadable }: Survey): number =>
   Math.max(0, ...[...manifests, ...unreadable].map(({ sequence }) => sequence));

@@ -4,6 +4,7 @@
  * another checkpoint with the same prefix.
  */
 import * as v from 'valibot';
+import { RELEASE, versionMismatch } from '../bytes/versions.js';
 import { ShoalError } from '../errors/errors.js';
 import { indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Manifest } from './manifest.js';
@@ -40,10 +41,9 @@ export function decodeInput(bytes: Uint8Array, source: string): InputState {
   const value = decodeSealed(bytes, source, KIND);
   const { version } = (value ?? {}) as { version?: unknown };
   if (typeof version === 'number' && version > VERSION) {
-    throw new ShoalError(
-      'SHOAL_UNSUPPORTED',
-      `${source} has format version ${version}; this Shoal reads version ${VERSION}`,
-      { hint: 'It was saved by a newer Shoal: use that version.' },
+    throw versionMismatch(
+      `${source} has version ${version} of the format of input states; this is Shoal ${RELEASE}, which reads version ${VERSION}`,
+      { hint: 'It was saved by a newer Shoal: continue with that one.' },
     );
   }
   const result = v.safeParse(InputSchema, value);

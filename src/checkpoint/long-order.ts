@@ -74,7 +74,7 @@ function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler 
     running.delete(id);
   };
   const pollTimer = (id: string) => setTimeout(() => forget(id), POLL_TIMEOUT_MS).unref();
-  return async (payload, { from }) => {
+  return async (payload, { from, work: admission }) => {
     const ask = checked(AskSchema, payload, `call ${name}`);
     if (ask.do === 'stop') {
       rememberStopped(ask.id);
@@ -96,6 +96,10 @@ function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler 
       };
       const outcome = work(ask.payload, { signal: controller.signal, onProgress, orderedBy: from });
       outcome.catch(() => undefined);
+      admission.hold(outcome);
+      admission.signal.addEventListener('abort', () => controller.abort(admission.signal.reason), {
+        once: true,
+      });
       running.set(ask.id, Object.assign(entry, { outcome }));
     }
     const entry = running.get(ask.id);

@@ -8,14 +8,13 @@
 
 import * as v from 'valibot';
 import { crc32c } from '../bytes/crc32c.js';
-import { ShoalError } from '../errors/errors.js';
+import { describeRange, RELEASE, VERSIONS, versionMismatch } from '../bytes/versions.js';
+import { isShoalError, ShoalError } from '../errors/errors.js';
 import { ConsistencySchema, STORED } from './consistency.js';
 import { damaged, decodeSealed, encodeSealed } from './sealed-json.js';
 import { CHUNK_BYTES } from './shard-image.js';
 
 export const MAX_MANIFEST_BYTES = 64 << 20;
-/** Version 1 has the input state inline, version 2 names a file of the checkpoint. */
-const NEWEST_VERSION = 2;
 const KIND = "a checkpoint's manifest";
 
 const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
@@ -41,9 +40,14 @@ const FileSchema = v.pipe(
 
 export const ManifestSchema = v.object({
   format: v.literal('shoal-checkpoint'),
-  version: v.picklist([1, NEWEST_VERSION]),
+  version: Count,
+  /** The release that saved it. */
+  release: v.optional(Text(100)),
   sequence: Count,
+  /** The number in its name. */
   step: Count,
+  /** The global step of its values, if that is known. */
+  globalStep: v.optional(Count),
   /** Distinguishes attempts at one step; part of every blob name. */
   attempt: v.pipe(v.string(), v.regex(/^[a-z0-9-]{4,64}$/, 'expected an attempt')),
   /** The prefix of its files: `model.ckpt-500`. */
@@ -76,6 +80,34 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
   });
 }
 
+/** These fields, and the line with the checksum, are the same in all versions: the other fields may be different. */
+const VersionSchema = v.object({
+  format: v.literal('shoal-checkpoint'),
+  version: Count,
+  release: v.optional(v.string()),
+});
+
+function checkVersion(value: unknown, source: string): void {
+  const result = v.safeParse(VersionSchema, value);
+  if (!result.success) return;
+  const { version, release } = result.output;
+  const { oldest, newest } = VERSIONS.checkpoint;
+  if (version >= oldest && version <= newest) return;
+  const saver =
+    release === undefined ? `${version > newest ? 'A newer' : 'An older'} Shoal` : `Shoal ${release}`;
+  throw versionMismatch(
+    `${saver} saved ${source} with version ${version} of the checkpoint format; ` +
+      `this is Shoal ${RELEASE}, which reads ${describeRange(VERSIONS.checkpoint)}`,
+    {
+      hint: 'The checkpoint is complete and stays as it is. Continue with the Shoal that saved it, or use that to remove the checkpoint.',
+    },
+  );
+}
+
+/** Whether a manifest, or a file that it names, is undamaged, but not one that this release can read. */
+export const isOfOtherRelease = (error: unknown): error is ShoalError =>
+  isShoalError(error, 'SHOAL_VERSION_MISMATCH') || isShoalError(error, 'SHOAL_UNSUPPORTED');
+
 /** @param source the name of the blob, for error messages. */
 export function decodeManifest(bytes: Uint8Array, source: string): Manifest {
   if (bytes.byteLength > MAX_MANIFEST_BYTES) {
@@ -86,16 +118,7 @@ export function decodeManifest(bytes: Uint8Array, source: string): Manifest {
     );
   }
   const value = decodeSealed(bytes, source, KIND);
-  const { format, version } = (value ?? {}) as { format?: unknown; version?: unknown };
-  if (format === 'shoal-checkpoint' && typeof version === 'number' && version > NEWEST_VERSION) {
-    throw new ShoalError(
-      'SHOAL_UNSUPPORTED',
-      `${source} has checkpoint format version ${version}; this Shoal reads versions up to ${NEWEST_VERSION}`,
-      {
-        hint: 'It was saved by a newer Shoal: continue with that version, or use it to remove the checkpoint.',
-      },
-    );
-  }
+  checkVersion(value, source);
   const result = v.safeParse(ManifestSchema, value);
   if (!result.success) {
     const [issue] = result.issues;

@@ -32,7 +32,7 @@ export function stampOf(attempt: string): AttemptStamp | undefined {
   return match ? { incarnation: Number(match[1]), sequence: Number(match[2]) } : undefined;
 }
 
-const within = (namespace: string, name: string): string =>
+export const within = (namespace: string, name: string): string =>
   namespace === '' ? name : `${namespace}/${name}`;
 
 export function fileBlob(namespace: string, { prefix, attempt }: AttemptName, file: string): string {

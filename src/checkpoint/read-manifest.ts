@@ -3,7 +3,7 @@ import { crc32c } from '../bytes/crc32c.js';
 import { describeError, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import { isCopyFault, isSystemError } from '../errors/system-error.js';
 import type { Store } from '../store/store.js';
-import { decodeManifest, MAX_MANIFEST_BYTES, type Manifest } from './manifest.js';
+import { decodeManifest, isOfOtherRelease, MAX_MANIFEST_BYTES, type Manifest } from './manifest.js';
 
 export interface CatalogOptions {
   readonly signal?: AbortSignal;
@@ -73,10 +73,10 @@ function unreadableError(
   name: string,
   problems: readonly { readonly place: string; readonly error: unknown }[],
 ): ShoalError {
-  const unsupported = problems.find(({ error }) => isShoalError(error, 'SHOAL_UNSUPPORTED'));
-  const code = unsupported ? 'SHOAL_UNSUPPORTED' : problems.some(isDiskFault) ? 'SHOAL_CORRUPT' : undefined;
-  const { error: cause } = unsupported ?? problems[0]!;
-  const why = unsupported ? messageOf(cause) : problems.map(({ error }) => messageOf(error)).join('; ');
+  const other = problems.map(({ error }) => error).find(isOfOtherRelease);
+  const code = other?.code ?? (problems.some(isDiskFault) ? 'SHOAL_CORRUPT' : undefined);
+  const cause = other ?? problems[0]!.error;
+  const why = other ? messageOf(cause) : problems.map(({ error }) => messageOf(error)).join('; ');
   return new ShoalError(code ?? 'SHOAL_UNREACHABLE', `Manifest ${name} cannot be read: ${why}`, { cause });
 }
 

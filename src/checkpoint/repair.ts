@@ -9,13 +9,17 @@ import { type PeerMember, ranked } from '../store/peers/peers.js';
 import type { Store } from '../store/store.js';
 import type { Manifest, ManifestFile } from './manifest.js';
 import { fileBlob, manifestBlob } from './names.js';
-import { CHUNK_BYTES } from './shard-image.js';
-import { VerifiedReader } from './verified-reader.js';
+import { fileSource, VerifiedReader } from './verified-reader.js';
 import { type CopyReport, isGood, type VerifyReport } from './verify.js';
+
+export interface RepairPlace extends PeerMember {
+  /** Whether its task is no longer part of the cluster: it gets copies only if too few others can. Default: false. */
+  readonly hasLeft?: boolean;
+}
 
 export interface RepairOptions {
   /** The places that can hold copies. */
-  readonly places: readonly PeerMember[];
+  readonly places: readonly RepairPlace[];
   /** Copies of a data file in addition to the first; default: as requested when it was saved. */
   readonly replicas?: number;
   /** Report the actions without performing them. */
@@ -62,6 +66,14 @@ export async function repairCheckpoint(
   return new Repair(store, namespace, found, options).run();
 }
 
+/** A number of copies, or the places that should have one. */
+type Wanted = number | ReadonlySet<string>;
+
+const missingFrom = (holders: ReadonlySet<string>, wanted: Wanted): number =>
+  typeof wanted === 'number'
+    ? Math.max(0, wanted - holders.size)
+    : [...wanted].filter((place) => !holders.has(place)).length;
+
 class Repair {
   readonly #store: Store;
   readonly #namespace: string;
@@ -81,10 +93,10 @@ class Repair {
   async run(): Promise<RepairReport> {
     const { manifest, files, manifestCopies } = this.#found;
     const copiesWanted = wantedCopies(manifest, this.#options.replicas);
-    const everywhere = this.#alive().length;
+    const everywhere = new Set(this.#members().map(({ place }) => place));
     for (const [i, { file, copies }] of files.entries()) {
       const entry = manifest.files[i]!;
-      const wanted = isData(file) ? Math.min(copiesWanted, everywhere) : everywhere;
+      const wanted = isData(file) ? Math.min(copiesWanted, this.#alive().length) : everywhere;
       await this.#repairFile(entry, copies, wanted);
     }
     // Last, as in a save: the holder of a manifest finds the files.
@@ -93,11 +105,16 @@ class Repair {
     return { manifest, actions: this.#actions, lost: this.#lost, shortfall: this.#shortfall };
   }
 
-  #alive(): readonly PeerMember[] {
+  /** The places that are part of the cluster. */
+  #members(): readonly RepairPlace[] {
+    return this.#alive().filter(({ hasLeft }) => !hasLeft);
+  }
+
+  #alive(): readonly RepairPlace[] {
     return this.#options.places.filter(({ alive }) => alive);
   }
 
-  async #repairFile(entry: ManifestFile, copies: readonly CopyReport[], wanted: number): Promise<void> {
+  async #repairFile(entry: ManifestFile, copies: readonly CopyReport[], wanted: Wanted): Promise<void> {
     const { file, size: bytes, crc32c } = entry;
     const blob = fileBlob(this.#namespace, this.#found.manifest, file);
     if (copies.some(isGood)) {
@@ -117,7 +134,7 @@ class Repair {
       readonly crc32c?: number;
     },
     copies: readonly CopyReport[],
-    wanted: number,
+    wanted: Wanted,
   ): Promise<void> {
     const damaged = new Set(copies.filter((copy) => !isGood(copy)).map(({ place }) => place));
     const holders = new Set(copies.filter(isGood).map(({ place }) => place));
@@ -133,7 +150,7 @@ class Repair {
       this.#did({ type, file: target.file, place, bytes: target.bytes, ...(failure && { failure }) });
       (failure === undefined ? holders : refused).add(place);
     }
-    this.#shortfall += Math.max(0, wanted - holders.size);
+    this.#shortfall += missingFrom(holders, wanted);
   }
 
   /** Failures are ignored: a copy made from a remaining damaged one fails its checksum. */
@@ -148,9 +165,10 @@ class Repair {
     damaged: ReadonlySet<string>,
     holders: ReadonlySet<string>,
     refused: ReadonlySet<string>,
-    wanted: number,
+    wanted: Wanted,
   ): string | undefined {
-    if (holders.size >= wanted && damaged.size === 0) return undefined;
+    const isEnough = missingFrom(holders, wanted) === 0;
+    if (isEnough && damaged.size === 0) return undefined;
     const hosts = new Set(
       this.#options.places.filter(({ place }) => holders.has(place)).map(({ host }) => host),
     );
@@ -158,9 +176,14 @@ class Repair {
       blob,
       this.#alive().filter(({ place }) => !holders.has(place) && !refused.has(place)),
     );
+    const isDue = ({ place }: RepairPlace) => typeof wanted === 'number' || wanted.has(place);
+    const useful = isEnough
+      ? []
+      : free.filter(isDue).sort((a, b) => Number(a.hasLeft ?? 0) - Number(b.hasLeft ?? 0));
     const best =
       free.find(({ place }) => damaged.has(place)) ??
-      (holders.size < wanted ? (free.find(({ host }) => !hosts.has(host)) ?? free[0]) : undefined);
+      useful.find(({ host }) => !hosts.has(host)) ??
+      useful[0];
     return best?.place;
   }
 
@@ -191,13 +214,7 @@ class Repair {
       namespace: this.#namespace,
       signal,
     });
-    const source = async function* (offset: number): AsyncGenerator<Uint8Array> {
-      for (let at = offset; at < size; ) {
-        const length = Math.min(CHUNK_BYTES, size - at);
-        yield await reader.read(file, at, length);
-        at += length;
-      }
-    };
+    const source = fileSource(reader, entry);
     try {
       if (dryRun) {
         for await (const _ of source(0));

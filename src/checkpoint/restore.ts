@@ -13,7 +13,7 @@ import { dtypeNumber } from '../tensor/dtype.js';
 import type { Log } from '../text/log.js';
 import { type FileHealth, healthOf, type Survey, type UnreadableManifest } from './catalog.js';
 import { readInput } from './input-file.js';
-import type { Manifest } from './manifest.js';
+import { isOfOtherRelease, type Manifest } from './manifest.js';
 import { readManifest } from './read-manifest.js';
 import { replaceDamaged } from './replace-damaged.js';
 import { fullShapeOf, type SavedVariable } from './saved-variable.js';
@@ -108,7 +108,7 @@ async function restoreOnce(
     // The check for lost files gives a better error.
     await checking;
     signal?.throwIfAborted();
-    if (isShoalError(error, 'SHOAL_UNSUPPORTED')) throw error;
+    if (isOfOtherRelease(error)) throw error;
     throw isShoalError(error) ? new NotRestorable(error.code, messageOf(error), { cause: error }) : error;
   });
   const { found, missing } = match(index, request.variables, manifest.prefix);
@@ -212,7 +212,7 @@ export async function restoreNewest(
   for (const found of all) {
     const one = isUnreadable(found) ? await retryManifest(context, found, request.signal) : found;
     if (isUnreadable(one)) {
-      if (one.error.code === 'SHOAL_UNSUPPORTED') throw one.error;
+      if (isOfOtherRelease(one.error)) throw one.error;
       skip(`of step ${one.step}`, one.error);
       continue;
     }

@@ -3,6 +3,7 @@
 import { setMaxListeners } from 'node:events';
 import { faultPoint } from '../async/fault-point.js';
 import { crc32c } from '../bytes/crc32c.js';
+import { RELEASE } from '../bytes/versions.js';
 import { firstLineOf, ShoalError } from '../errors/errors.js';
 import { mergeBundleIndexes } from '../formats/tensor-bundle/bundle-index.js';
 import { readIndexFile, writeIndexFile } from '../formats/tensor-bundle/index-file.js';
@@ -28,12 +29,17 @@ export interface PauseControl {
   atStep?(): Promise<number | undefined>;
   /** Resolves when the worker is paused. It resumes by itself when the lease expires. */
   pause(worker: string, options: PauseOptions): Promise<void>;
-  resume(worker: string): Promise<void>;
+  /** Ends the pause of this token. */
+  resume(worker: string, token: string): Promise<void>;
   /** How long workers may take to pause, by the duration of their steps. */
   pauseTimeoutMs?(): number;
 }
 
 export interface PauseOptions {
+  /** Identifies the pause. */
+  readonly token: string;
+  /** Whether a later pause, of an export for example, does not replace this one once it is complete; default: false. */
+  readonly holds?: boolean;
   /** How long the pause lasts without a `resume`. */
   readonly leaseMs: number;
   /** Synchronous training: the global step at which to pause; default: at once. */
@@ -76,7 +82,7 @@ export interface SaveRequest {
   /** The variables to save, by owner. */
   readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
   /** Called while the workers are paused. */
-  readonly step: () => Promise<number>;
+  readonly step: () => Promise<SavedStep>;
   /** E.g. `model.ckpt`; the step is appended. */
   readonly basename: string;
   readonly consistency: Consistency;
@@ -96,6 +102,14 @@ export interface SaveRequest {
   readonly readBack?: boolean;
   /** A write without progress for this long fails. */
   readonly stallMs?: number;
+}
+
+/** The step of a snapshot. */
+export interface SavedStep {
+  /** The number of the checkpoint. */
+  readonly step: number;
+  /** The global step of the values, if that is known. */
+  readonly globalStep?: number;
 }
 
 export interface SaveProgress {
@@ -152,6 +166,7 @@ class Save {
   #effects: readonly CommitEffect<WrittenShard>[];
   #timer: NodeJS.Timeout | undefined;
   #step = 0;
+  #globalStep: number | undefined;
   #input: unknown = null;
   #total = 0;
   #files: ManifestFile[] = [];
@@ -293,7 +308,8 @@ class Save {
           const atStep = await ready;
           // No one would end a pause that begins after the save was aborted.
           signal.throwIfAborted();
-          await pauseControl!.pause(worker, { leaseMs, atStep, signal });
+          const token = this.#attempt;
+          await pauseControl!.pause(worker, { token, leaseMs, atStep, signal, holds: hold !== undefined });
           return { type: 'paused', worker } as const;
         })().catch((error: unknown) => {
           // The watch has reported the worker as lost: the save no longer waits for it.
@@ -308,7 +324,9 @@ class Save {
     const { snapshotMs = 60_000 } = this.#request;
     this.#deadline(snapshotMs, 'take a snapshot');
     const state = (async () => {
-      this.#step = await this.#request.step();
+      const { step, globalStep } = await this.#request.step();
+      this.#step = step;
+      this.#globalStep = globalStep;
       this.#input = this.#request.input?.() ?? null;
     })();
     for (const owner of owners) {
@@ -333,7 +351,10 @@ class Save {
     const { hold } = this.#request;
     const resume = () => {
       for (const worker of workers)
-        this.#runUngated(this.#context.pauseControl!.resume(worker), `${worker} could not be resumed`);
+        this.#runUngated(
+          this.#context.pauseControl!.resume(worker, this.#attempt),
+          `${worker} could not be resumed`,
+        );
     };
     if (!hold) {
       resume();
@@ -422,8 +443,10 @@ class Save {
       format: 'shoal-checkpoint',
       // Without a feature of version 2, earlier releases can read it.
       version: hasInput ? 2 : 1,
+      release: RELEASE,
       sequence: this.#sequence,
       step: this.#step,
+      globalStep: this.#globalStep,
       ...this.#name,
       savedAtMs: now(),
       ...(job === undefined ? {} : { job }),

@@ -8,6 +8,7 @@ import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promis
 import { basename, dirname, join } from 'node:path';
 import { crc32c } from '../bytes/crc32c.js';
 import { combineCrc32c } from '../bytes/crc32c-combine.js';
+import { RELEASE } from '../bytes/versions.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
 import { makeDirectory } from '../files/directories.js';
 import { formatCheckpointState } from '../formats/checkpoint-state/checkpoint-state.js';
@@ -20,15 +21,13 @@ import { decodeInput, inputFile } from './input-file.js';
 import { decodeChunks, encodeChunks, encodeManifest, type Manifest, type ManifestFile } from './manifest.js';
 import { fileBlob, manifestBlob, newAttempt } from './names.js';
 import { CHUNK_BYTES } from './shard-image.js';
-import { VerifiedReader } from './verified-reader.js';
+import { fileSource, VerifiedReader } from './verified-reader.js';
 
 export interface TransferOptions {
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
   readonly log?: (line: string) => void;
 }
-
-const STEP_BYTES = 4 * CHUNK_BYTES;
 
 /**
  * Copies a checkpoint into a directory; resolves with its path there. If the store becomes unreachable, the partial
@@ -55,7 +54,7 @@ export async function pullCheckpoint(
       (a, b) => Number(a.file.endsWith('.index')) - Number(b.file.endsWith('.index')),
     );
     for (const entry of inOrder) {
-      const { file, size } = entry;
+      const { file } = entry;
       const temporary = join(directory, tag + file);
       parts.push({ temporary, file });
       const handle = await open(temporary, constants.O_RDWR | constants.O_CREAT);
@@ -63,8 +62,8 @@ export async function pullCheckpoint(
         const there = await goodBytes(handle, entry);
         await handle.truncate(there);
         done += there;
-        for (let at = there; at < size; ) {
-          const bytes = await reader.read(file, at, Math.min(STEP_BYTES, size - at));
+        let at = there;
+        for await (const bytes of fileSource(reader, entry)(there)) {
           await handle.write(bytes, 0, bytes.byteLength, at);
           at += bytes.byteLength;
           done += bytes.byteLength;
@@ -200,6 +199,7 @@ export async function pushCheckpoint(
   const manifest: Manifest = {
     format: 'shoal-checkpoint',
     version: input === undefined ? 1 : 2,
+    release: RELEASE,
     sequence,
     step: Number(/-(\d+)$/.exec(prefix)?.[1] ?? 0),
     attempt,

@@ -10,7 +10,7 @@ import { type RangeReader, Spoiled } from '../formats/range-reader.js';
 import { isAligned } from '../store/disk/aligned.js';
 import { readInto } from '../store/disk/read-into.js';
 import { KeptFiles } from '../store/kept-files.js';
-import type { Store } from '../store/store.js';
+import type { BlobSource, Store } from '../store/store.js';
 import { type Chunk, ChunkCache } from './chunk-cache.js';
 import { decodeChunks, type Manifest, type ManifestFile } from './manifest.js';
 import { fileBlob } from './names.js';
@@ -254,6 +254,23 @@ export class VerifiedReader implements RangeReader {
     throw new ShoalError('SHOAL_CORRUPT', `chunk ${index} at ${place} has a wrong checksum`);
   }
 }
+
+/** Chunks that are read at once, so that several are fetched concurrently. */
+const STEP_BYTES = AT_ONCE * CHUNK_BYTES;
+
+/** A file of a checkpoint as the source of a copy: verified, in pieces of several chunks. */
+export const fileSource = (
+  reader: VerifiedReader,
+  { file, size }: Pick<ManifestFile, 'file' | 'size'>,
+): BlobSource =>
+  async function* (offset) {
+    const memory = Buffer.allocUnsafeSlow(Math.min(STEP_BYTES, size - offset));
+    for (let at = offset; at < size; ) {
+      const length = Math.min(STEP_BYTES, size - at);
+      yield await reader.read(file, at, length, memory.subarray(0, length));
+      at += length;
+    }
+  };
 
 interface UnderWay {
   readonly index: number;

@@ -1,7 +1,7 @@
 /**
  * The job's directory in TensorFlow's layout: the `checkpoint` file, which names the newest checkpoint, and the
  * verified index and `.meta` files of all kept ones. Data files that the store has on this disk are hard-linked; others
- * are fetched by `shoal checkpoint pull`.
+ * are added by `gather.ts`, or fetched by `shoal checkpoint pull`.
  *
  * The directory may contain checkpoints that Shoal did not write. Their files are neither replaced nor removed, and the
  * `checkpoint` file keeps listing them, before Shoal's own.
@@ -20,7 +20,7 @@ import {
 import { indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Store } from '../store/store.js';
 import { readDirectoryState } from './directory-state.js';
-import type { Manifest } from './manifest.js';
+import type { Manifest, ManifestFile } from './manifest.js';
 import { fileBlob } from './names.js';
 import { VerifiedReader } from './verified-reader.js';
 import { replaceFile, sweepTemporaries, temporaryPath, ViewRecord, writeTemporary } from './view-record.js';
@@ -43,17 +43,22 @@ interface Entry {
 
 const DATA_FILE = /\.data-\d+-of-\d+$/;
 
+const NOT_LINKABLE: ReadonlySet<string | undefined> = new Set(['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK']);
+const isNotLinkable = (error: unknown): boolean => NOT_LINKABLE.has((error as NodeJS.ErrnoException).code);
+
 const NOTE_FILE = 'SHOAL-README.txt';
 
 const noteOf = (
   job: string | undefined,
 ) => `Some data files of these checkpoints are on the disks of other tasks.
 
-TensorFlow cannot read a checkpoint without all its data files. To copy one completely to a directory of this machine:
+TensorFlow cannot read a checkpoint without all its data files. When training has ended, the last checkpoint is complete
+here, unless the option \`gather\` is 'none'. To copy any of them completely to a directory of this machine:
 
   shoal checkpoint pull latest DIRECTORY${job === undefined ? '' : ` --job ${job}`}
 
-Run it where \`shoal run\` was started, or add --agent HOST:PORT with the address of any running task.
+Run it where \`shoal run\` was started, or add --agent HOST:PORT with the address of any running task. If no task runs,
+start the ps again, or copy their directories here and name them with --dirs.
 \`shoal checkpoint ls\` lists the checkpoints and where they are.
 `;
 
@@ -98,6 +103,62 @@ export class CheckpointView {
     }
     for (const file of record.files) if (!wanted.has(file)) await record.remove(file);
     await record.save(job);
+  }
+
+  get directory(): string {
+    return this.#options.directory;
+  }
+
+  /** The data files that the directory lacks of a checkpoint; none if it does not show the checkpoint. */
+  lacking(manifest: Manifest): Promise<readonly ManifestFile[]> {
+    return this.#inTurn(async () => {
+      const { directory } = this.#options;
+      const record = await ViewRecord.read(directory);
+      if (!(await this.#isShown(record, manifest))) return [];
+      const data = manifest.files.filter(({ file }) => DATA_FILE.test(file));
+      const found = await Promise.all(
+        data.map(({ file }) => lstat(join(directory, file)).catch(() => undefined)),
+      );
+      return data.filter((_, i) => !found[i]);
+    });
+  }
+
+  /** Adds a data file, which `write` writes to a temporary path, if the directory still shows the checkpoint then. */
+  async add(manifest: Manifest, file: string, write: (path: string) => Promise<void>): Promise<void> {
+    const { directory, job } = this.#options;
+    const temporary = temporaryPath(directory);
+    try {
+      await write(temporary);
+      await this.#inTurn(async () => {
+        const record = await ViewRecord.read(directory);
+        if (await this.#isShown(record, manifest))
+          await record.publish(manifest.attempt, new Map([[file, temporary]]), job);
+      });
+    } finally {
+      await rm(temporary, { force: true });
+    }
+  }
+
+  /** Whether the files of another directory can be hard-linked to this one. */
+  async canLinkTo(other: string): Promise<boolean> {
+    const { directory } = this.#options;
+    await makeDirectory(other);
+    const here = await writeTemporary(directory, new Uint8Array());
+    const there = temporaryPath(other);
+    try {
+      await link(here, there);
+      return true;
+    } catch (error) {
+      if (!isNotLinkable(error)) throw error;
+      return false;
+    } finally {
+      await Promise.all([here, there].map((path) => rm(path, { force: true })));
+    }
+  }
+
+  async #isShown(record: ViewRecord, manifest: Manifest): Promise<boolean> {
+    const attempt = await record.attemptOf(indexFile(manifest.prefix));
+    return attempt === manifest.attempt || (attempt === undefined && (await this.#isSame(manifest, [])));
   }
 
   /** Files with the names of a checkpoint that Shoal did not write. */
@@ -221,7 +282,7 @@ export class CheckpointView {
         return temporary;
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
-        if (!['ENOENT', 'EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK'].includes(code ?? '')) throw error;
+        if (code !== 'ENOENT' && !isNotLinkable(error)) throw error;
       }
     }
     return undefined;

@@ -35,6 +35,7 @@ test('a described error is its message and its hint, on a line of its own', () =
 
 test.each([
   ['SHOAL_CONFIG', EXIT.usage],
+  ['SHOAL_VERSION_MISMATCH', EXIT.usage],
   ['SHOAL_ADDRESS_IN_USE', EXIT.retry],
   ['SHOAL_WORKERS_LOST', EXIT.retry],
   ['SHOAL_ABORTED', EXIT.interrupted],

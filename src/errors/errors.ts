@@ -58,10 +58,14 @@ export type ShoalCode =
   | 'SHOAL_ADDRESS_IN_USE'
   /** The caller is not authorized: wrong credentials, or a chief that has been replaced. */
   | 'SHOAL_FORBIDDEN'
+  /** Two tasks, or a task and a checkpoint, are of releases of Shoal that cannot work together. */
+  | 'SHOAL_VERSION_MISMATCH'
   /** A peer could not be reached or disconnected. */
   | 'SHOAL_UNREACHABLE'
   /** All workers of a cluster died and none returned in time; restarting the cluster may help. */
   | 'SHOAL_WORKERS_LOST'
+  /** The global step fell although the chief has not restored or initialized variables: nothing is saved any more. */
+  | 'SHOAL_STEP_FELL'
   /** A disk is full. */
   | 'SHOAL_NO_SPACE'
   /** An invariant of Shoal itself is violated: a bug. */

@@ -18,6 +18,7 @@ const EXIT_OF_CODE: Readonly<Partial<Record<ShoalCode, number>>> = {
   SHOAL_CONFIG: EXIT.usage,
   // The same values would fail again.
   SHOAL_NAN: EXIT.usage,
+  SHOAL_VERSION_MISMATCH: EXIT.usage,
   SHOAL_WORKERS_LOST: EXIT.retry,
 };
 

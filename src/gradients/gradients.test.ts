@@ -249,7 +249,7 @@ describe('functions', () => {
     const found = await valuesOf(() => {
       const scale = number(10);
       const unused = number(1);
-      const weight = newVariable(7, { name: 'weight' });
+      const weight = newVariable(7, { name: 'weight', dtype: 'float32' });
       const fn = traceFunction(
         [{ dtype: 'float64', shape: [] }],
         (x) => {

@@ -1,3 +1,3 @@
 /** Symbolic gradients. */
-export { type Differentiable, type GradientOptions, gradients } from './gradients.js';
+export { type Differentiable, type GradientOptions, gradients, isDifferentiableType } from './gradients.js';
 export { type Gradient, IndexedSlices } from './indexed-slices.js';

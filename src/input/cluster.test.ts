@@ -107,7 +107,7 @@ describe('shards on a cluster', () => {
     const first = await open(graph);
     await first.run(init);
     await first.run(begin);
-    await keeper.open(WORKER, 0);
+    await keeper.open(WORKER, { term: 0, lease: 0 });
     const feeding = startFeeders(first);
     for (let i = 0; i < 4; i++) await input.completed((await first.run(step)).position);
     const { position } = await first.run(step);
@@ -128,7 +128,7 @@ describe('shards on a cluster', () => {
 
     const second = await open(graph);
     await second.run(begin);
-    await keeper.open(WORKER, host.lastLease);
+    await keeper.open(WORKER, host.fence);
     const again = startFeeders(second);
     const reported = {
       graph,

@@ -1,9 +1,11 @@
 /** The checkpoints of a job: the chief saves at the start, periodically, and at the end, while training continues. */
 import { join, resolve } from 'node:path';
 import { consistencyOf } from '../checkpoint/consistency.js';
+import { type FoundEnd, findEnd, recordEnd } from '../checkpoint/end-record.js';
 import type { Hold } from '../checkpoint/save.js';
+import { describeError } from '../errors/errors.js';
 import { bytes, variablesLost } from '../text/format.js';
-import { RetryingSaver, readLastStep } from '../train/checkpoints/retrying-saver.js';
+import { LAST_SAVE_MS, RetryingSaver, readLastStep } from '../train/checkpoints/retrying-saver.js';
 import { Saver } from '../train/checkpoints/saver.js';
 import type { TrainingRunner } from '../train/task/training-runner.js';
 import type { Variable } from '../variables/variable.js';
@@ -28,6 +30,7 @@ export interface JobCheckpointsParts {
 export class JobCheckpoints {
   readonly directory: string;
   readonly #job: string;
+  readonly #lastStep: number;
   readonly #isPartial: boolean;
   readonly #options: CheckpointOptions;
   readonly #parts: JobCheckpointsParts;
@@ -53,6 +56,7 @@ export class JobCheckpoints {
     this.#options = options;
     this.#parts = parts;
     this.#job = job.name;
+    this.#lastStep = job.train.lastStep;
     this.#isPartial = job.train.recovery === 'partial';
     this.directory = resolve(dir, options.directory ?? DIRECTORY);
     this.#saver = new Saver({
@@ -64,6 +68,8 @@ export class JobCheckpoints {
       blobs: blobsIn(dir),
       namespace: job.name,
       job: job.name,
+      ...(options.gather && { gather: options.gather }),
+      findEnd: (session) => this.#findEnd(session),
       ...(options.waitSecs === undefined ? {} : { waitMs: options.waitSecs * 1000 }),
       log,
     });
@@ -93,6 +99,9 @@ export class JobCheckpoints {
     const { manifest, bytesRead, input } = report;
     // After a partial restore the values of the other tasks are not in this checkpoint.
     this.#saves.restored(partial ? undefined : manifest.step);
+    const tidied = this.#saves.tidy(session);
+    // The workers of a cluster wait for the restore only.
+    if (!session.server) await tidied;
     const why = again && missing.length > 0 ? `${variablesLost(missing.length)}: ` : '';
     log(`${why}restored ${manifest.prefix} (${bytes(bytesRead)} read)`);
     if (session.input) session.input.restored(input);
@@ -101,6 +110,11 @@ export class JobCheckpoints {
         'the position in the input, which the checkpoint contains, is not used: this run reads it from the beginning',
       );
     return true;
+  }
+
+  /** The step of the newest checkpoint. */
+  newestStep(session: TrainingRunner): Promise<number | undefined> {
+    return this.#saver.newestStep(session, this.directory);
   }
 
   /**
@@ -132,7 +146,45 @@ export class JobCheckpoints {
     // A checkpoint saved while other workers trained may contain parts of later steps.
     const isExact = !this.#session.server || consistencyOf(this.#options.consistency) === 'consistent';
     const last = isExact ? await readLastStep(this.#session, step, this.#parts.log) : undefined;
-    if (!(await this.#saves.saveLast(this.#session, last, { hold }))) throw this.#saves.failure;
+    const { lastSaveSecs = LAST_SAVE_MS / 1000 } = this.#options;
+    const { signal } = this.#parts;
+    const options = { hold, signal, patienceMs: lastSaveSecs * 1000 };
+    if (!(await this.#saves.saveLast(this.#session, last, options))) throw this.#saves.failure;
+  }
+
+  #placeOfEnd(session: TrainingRunner) {
+    const { store, namespace } = this.#saver.placeOf(session, this.directory);
+    return { store, ended: { namespace, job: this.#job, lastStep: this.#lastStep } };
+  }
+
+  /** The record of the end of training. If it cannot be looked up, training goes on. */
+  async #findEnd(session: TrainingRunner): Promise<FoundEnd | undefined> {
+    const { signal, log } = this.#parts;
+    const { store, ended } = this.#placeOfEnd(session);
+    try {
+      return await findEnd(store, ended, { signal });
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      log(`whether training has ended could not be looked up: ${describeError(error)}`);
+      return undefined;
+    }
+  }
+
+  /** Whether training has ended, and not after this step. */
+  async hasEnded(session: TrainingRunner, step: number): Promise<boolean> {
+    const end = await this.#findEnd(session);
+    return end !== undefined && step >= end.step;
+  }
+
+  /** Records the end beside the last checkpoint: the job is finished, even if it has stopped early. */
+  async recordEnd(): Promise<void> {
+    const { store, ended } = this.#placeOfEnd(this.#session);
+    try {
+      const [newest] = await this.#saver.list(this.#session, this.directory);
+      if (newest) await recordEnd(store, ended, newest, { endedAtMs: Date.now() });
+    } catch (error) {
+      this.#parts.log(`the end of training could not be recorded: ${describeError(error)}`);
+    }
   }
 
   /** Ends without a last checkpoint. */

@@ -1,6 +1,7 @@
 /** A job: a model, its input, how long to train. The same file runs in one process and on a cluster. */
 import { inspect } from 'node:util';
 import type { ConsistencyOption } from '../checkpoint/consistency.js';
+import { checkGatherMode, type GatherMode } from '../checkpoint/gather.js';
 import { DEFAULT_ENGINE, type EngineKind } from '../cluster/spec/config.js';
 import { invalid, ShoalError } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
@@ -59,8 +60,19 @@ export interface CheckpointOptions {
   readonly replicas?: number;
   /** The directory with TensorFlow's view of the checkpoints, relative to the chief's own. Default: `checkpoints`. */
   readonly directory?: string;
+  /**
+   * Which checkpoints become complete in that directory, with the data files from the disks of the other tasks. `last`:
+   * the newest, at the end of training. `all`: each one, in the background after its save, and removed with it. `none`:
+   * see `shoal checkpoint pull`. Default: `last`.
+   */
+  readonly gather?: GatherMode;
   /** How long a restore waits for missing tasks that may hold the newest checkpoint. Default: 120. */
   readonly waitSecs?: number;
+  /**
+   * How long the chief tries to save the last checkpoint if a disk is full or cannot be written; meanwhile the ps keep
+   * the values. Then the job fails, and the steps since the newest checkpoint are lost. Default: 1800.
+   */
+  readonly lastSaveSecs?: number;
   /**
    * How long the workers may take to pause at the end of a step, so that all values are of one instant. A save that
    * waits longer fails and is retried later. Default: ten times the longest of the chief's recent steps, at least 15 s;
@@ -267,6 +279,7 @@ export interface JobOptions<I = InputValues, O = JobOutputs, P = JobParams> {
 }
 
 const JOB = Symbol.for('shoal.job');
+const NAME_LENGTH = 100;
 
 export interface JobDefinition extends JobOptions {
   readonly [JOB]: true;
@@ -278,7 +291,15 @@ export function defineJob<
   P extends JobParams = Record<never, never>,
 >(options: JobOptions<I, O, P>): JobDefinition {
   const { name, model, train } = options;
-  if (!/^[\w-][\w.-]{0,99}$/.test(name)) {
+  if (typeof name === 'string' && name.length > NAME_LENGTH) {
+    throw invalid(
+      `The name of a job has at most ${NAME_LENGTH} characters; '${name.slice(0, 20)}…' has ${name.length}`,
+      {
+        hint: 'It is part of the names of directories and checkpoints: choose a short one, and use params for settings.',
+      },
+    );
+  }
+  if (!/^[\w-][\w.-]*$/.test(name)) {
     throw invalid(
       `The name of a job consists of letters, digits and . _ - and does not start with a dot; it is ${JSON.stringify(name)}`,
     );
@@ -361,6 +382,7 @@ export const notElastic = (name: string, why: string): ShoalError =>
 
 function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined): void {
   const { everySecs, everySteps, pauseTimeoutSecs, keep = 0, replicas = 0, waitSecs = 0 } = checkpoint ?? {};
+  checkGatherMode(checkpoint?.gather, `train.checkpoint.gather of job '${name}'`);
   const isPositive = (value: number | undefined) => value === undefined || value > 0;
   const arePositive = [everySecs, everySteps, pauseTimeoutSecs].every(isPositive);
   if (!arePositive || ![keep, replicas, waitSecs].every((value) => value >= 0)) {

@@ -1,9 +1,16 @@
 /** Formats the outputs of a job for the log: `w = [0.1]`, `y = 100 values of shape [100]`. */
 
+import type { JobResult } from './job-result.js';
+
+/** The end of the log line of a job that is done: its last loss, and its outputs. */
+export function describeResult({ loss, outputs }: Pick<JobResult, 'loss' | 'outputs'>): readonly string[] {
+  return [...(loss === undefined ? [] : [`loss ${loss.toPrecision(4)}`]), ...describeOutputs(outputs)];
+}
+
 /** Larger outputs are described, not printed. */
 const MAX_VALUES = 10;
 
-export function describeOutputs(outputs: Readonly<Record<string, unknown>>): readonly string[] {
+function describeOutputs(outputs: Readonly<Record<string, unknown>>): readonly string[] {
   return Object.entries(outputs).map(([name, value]) => {
     const shape = shapeOf(value);
     const count = shape.reduce((product, size) => product * size, 1);

@@ -1,22 +1,39 @@
 /**
- * A worker that is started when its job has ended. The other tasks are gone, and it would wait for them. If a checkpoint
- * on its own disk has the last step of the job, and no other task is there, nothing is left to do.
+ * A task that is started when its job has ended: the other tasks are gone, and it would wait for them. The record of the
+ * end beside the checkpoints says so, on its own disk, on those of tasks that are there, or in the store that all share.
  *
- * The chief always waits: if the job is started again, the ps need it, and it may be the first.
+ * | task | ends when |
+ * |---|---|
+ * | worker | another task or the shared store has the record; or its own disk has, or has the last step, and it is alone |
+ * | chief | any has the record, and for a while not all ps are there: with them it does what remains, such as an export |
+ * | ps | its own disk has the record, and for a while no worker is there |
  */
 import { surveyCheckpoints } from '../checkpoint/catalog.js';
+import { type EndedJob, type FoundEnd, findEnd } from '../checkpoint/end-record.js';
 import { isPresent } from '../cluster/membership/types.js';
+import { parseTaskId } from '../cluster/spec/task-id.js';
 import type { ClusterTask } from '../cluster/task/cluster-task.js';
+import { placeOf } from '../cluster/task/peers.js';
+import { isShoalError } from '../errors/errors.js';
 import { DirectoryStore, openFileStore } from '../store/disk/directory-store.js';
+import type { Store } from '../store/store.js';
+import type { Server } from '../train/task/server.js';
 import type { JobDefinition } from './define-job.js';
 import { blobsIn } from './task-directory.js';
 
 /** How long no other task may be there. Tasks that are started together find each other sooner. */
 const ALONE_MS = 10_000;
+/** The same for a chief and a ps, which others may need if the job is started again. */
+const NEEDED_MS = 30_000;
 const LOOK_MS = 250;
+/** How often, and for how long, the other tasks are asked for the record. */
+const ASK_EVERY_MS = 2000;
+const ASK_MS = 3000;
 
 export interface EndedJobOptions {
-  readonly task: Pick<ClusterTask, 'task' | 'isChief' | 'members'>;
+  readonly server: Pick<Server, 'task' | 'isComplete'> & {
+    readonly checkpoints: Pick<Server['checkpoints'], 'store'>;
+  };
   /** The task's own directory. */
   readonly dir: string;
   readonly log: (line: string) => void;
@@ -25,24 +42,31 @@ export interface EndedJobOptions {
 }
 
 export class EndedJobWatch implements Disposable {
+  readonly #job: JobDefinition;
   readonly #options: EndedJobOptions;
   readonly #ended = new AbortController();
   readonly #now: () => number;
   #timer: NodeJS.Timeout | undefined;
-  #aloneSince: number | undefined;
+  #isAsking = false;
+  #askedAt = Number.NEGATIVE_INFINITY;
+  /** What this task's own disk says. */
+  #own: string | undefined;
+  /** What the record at another place says. */
+  #others: string | undefined;
+  #lonelySince: number | undefined;
 
-  private constructor(options: EndedJobOptions) {
+  private constructor(job: JobDefinition, options: EndedJobOptions) {
+    this.#job = job;
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
   }
 
   /** Watches until it is disposed of, if the job may have ended. */
   static async begin(job: JobDefinition, options: EndedJobOptions): Promise<EndedJobWatch> {
-    const watch = new EndedJobWatch(options);
-    if (options.task.isChief) return watch;
-    const step = await newestStep(job, options.dir);
-    if (step !== undefined && step >= job.train.lastStep)
-      watch.#timer = setInterval(() => watch.#look(step), LOOK_MS);
+    const watch = new EndedJobWatch(job, options);
+    if (!job.train.checkpoint) return watch;
+    watch.#own = await ownEnd(job, options);
+    watch.#timer = setInterval(() => watch.#look(), LOOK_MS);
     return watch;
   }
 
@@ -51,16 +75,54 @@ export class EndedJobWatch implements Disposable {
     return this.#ended.signal;
   }
 
-  #look(step: number): void {
-    const { task, log } = this.#options;
-    if (!isAlone(task)) {
-      this.#aloneSince = undefined;
+  #look(): void {
+    const { task, isChief } = this.#options.server.task;
+    const isPs = parseTaskId(task).job === 'ps';
+    if (!isPs) this.#ask();
+    if (!isPs && !isChief && this.#others) {
+      this.#end(this.#others);
       return;
     }
-    this.#aloneSince ??= this.#now();
-    if (this.#now() - this.#aloneSince < ALONE_MS) return;
+    const known = isChief ? (this.#own ?? this.#others) : this.#own;
+    if (known === undefined || !this.#isLonely(isPs)) {
+      this.#lonelySince = undefined;
+      return;
+    }
+    this.#lonelySince ??= this.#now();
+    if (this.#now() - this.#lonelySince < (isPs || isChief ? NEEDED_MS : ALONE_MS)) return;
+    const missing = isPs ? 'no worker' : isChief ? 'not every ps' : 'no other task';
+    this.#end(`${known}, and ${missing} is there`);
+  }
+
+  #isLonely(isPs: boolean): boolean {
+    const { server } = this.#options;
+    if (isPs) {
+      const others = server.task.members().filter(({ task }) => parseTaskId(task).job !== 'ps');
+      return !others.some(({ status }) => isPresent(status));
+    }
+    return server.task.isChief ? !server.isComplete({ workers: false }) : isAlone(server.task);
+  }
+
+  #ask(): void {
+    const { server } = this.#options;
+    const isDue = this.#now() - this.#askedAt >= ASK_EVERY_MS;
+    if (this.#others !== undefined || this.#isAsking || !isDue) return;
+    this.#isAsking = true;
+    this.#askedAt = this.#now();
+    void findEndOfJob(this.#job, server)
+      .then((end) => {
+        const own = placeOf(server.task.task);
+        const place = end?.places.find((other) => other !== own);
+        if (end && place) this.#others = `its end, at step ${end.step}, is recorded at ${place}`;
+      })
+      .finally(() => {
+        this.#isAsking = false;
+      });
+  }
+
+  #end(why: string): void {
     this[Symbol.dispose]();
-    log(`the job has ended: its last step, ${step}, is saved on this disk, and no other task is there`);
+    this.#options.log(`the job has ended: ${why}`);
     this.#ended.abort('the job has ended');
   }
 
@@ -73,18 +135,47 @@ export class EndedJobWatch implements Disposable {
 export const isAlone = (task: Pick<ClusterTask, 'task' | 'members'>): boolean =>
   !task.members().some((member) => member.task !== task.task && isPresent(member.status));
 
-/** The step of the newest checkpoint of the job that this task can read without others. */
-async function newestStep(job: JobDefinition, dir: string): Promise<number | undefined> {
-  const { checkpoint } = job.train;
-  if (!checkpoint) return undefined;
-  const { store: url = 'peers:' } = checkpoint;
+/** The record of the end that this task can reach now, on the disks of the others too. */
+export async function findEndOfJob(
+  job: JobDefinition,
+  { checkpoints }: Pick<EndedJobOptions['server'], 'checkpoints'>,
+): Promise<FoundEnd | undefined> {
+  const store = checkpoints.store(job.train.checkpoint?.store);
+  const isSpread = store.kind === 'peers';
+  try {
+    return await findEnd(store, endedJob(job, isSpread), { timeoutMs: ASK_MS });
+  } catch (error) {
+    // Tasks that start, or end, do not answer.
+    if (isShoalError(error)) return undefined;
+    throw error;
+  }
+}
+
+const endedJob = ({ name, train }: JobDefinition, isSpread: boolean): EndedJob => ({
+  namespace: isSpread ? name : '',
+  job: name,
+  lastStep: train.lastStep,
+});
+
+/** How this task knows, without others, that the job has ended. */
+async function ownEnd(job: JobDefinition, { dir }: EndedJobOptions): Promise<string | undefined> {
+  const { store: url = 'peers:' } = job.train.checkpoint ?? {};
   const isOwn = url === 'peers:';
   const store = isOwn ? new DirectoryStore(blobsIn(dir)) : openFileStore(url);
   try {
-    const { manifests } = await surveyCheckpoints(store, isOwn ? job.name : '');
-    const steps = manifests.filter(({ job: owner = job.name }) => owner === job.name).map(({ step }) => step);
-    return steps.length === 0 ? undefined : Math.max(...steps);
+    const end = await findEnd(store, endedJob(job, isOwn));
+    if (end) return `its end, at step ${end.step}, is recorded on this disk`;
+    const step = await newestStep(job, store, isOwn ? job.name : '');
+    if (step === undefined || step < job.train.lastStep) return undefined;
+    return `its last step, ${step}, is saved on this disk`;
   } finally {
     await store.close();
   }
+}
+
+/** The step of the newest checkpoint of the job in this store. */
+async function newestStep({ name }: JobDefinition, store: Store, namespace: string) {
+  const { manifests } = await surveyCheckpoints(store, namespace);
+  const steps = manifests.filter(({ job: owner = name }) => owner === name).map(({ step }) => step);
+  return steps.length === 0 ? undefined : Math.max(...steps);
 }

@@ -1,12 +1,13 @@
 /** The exports of a job in one process, verified with unmodified TensorFlow. */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { hostname, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askPython } from '../../test/python.js';
 import { encodeExample } from '../formats/example/encode.js';
 import type { Output } from '../graph/operation.js';
 import { classificationSignatureDef, loadSavedModel, predictSignatureDef } from '../saved-model/index.js';
+import { owner } from '../saved-model/staging.js';
 import { versionsOf } from '../saved-model/versions.js';
 import * as tf from '../tf.js';
 import { defineJob, type ExportOptions } from './define-job.js';
@@ -65,9 +66,7 @@ describe('a job with export options', () => {
     mkdirSync(byHand, { recursive: true });
     writeFileSync(join(byHand, 'shoal.json'), JSON.stringify({ job: 'counting', step: 1, by: 'command' }));
     // As a killed exporter on this machine leaves it.
-    mkdirSync(
-      join(dir, 'export', `.123.tmp-${hostname().replace(/[^A-Za-z0-9.]/g, '_')}-4194305-0123456789ab`),
-    );
+    mkdirSync(join(dir, 'export', `.123.tmp-${owner()}-4194305-0123456789ab`));
     const lines: string[] = [];
     const job = counting({ everySteps: 4, latest: 2 }, 200);
     for (let i = 0; i < 2; i++) await runInProcess(job, { dir, log: (line) => lines.push(line) });

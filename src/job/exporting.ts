@@ -28,7 +28,7 @@ import { isBetter } from '../train/hooks/metric-comparison.js';
 import type { RecoveryGuard } from '../train/recovery/recovery-guard.js';
 import type { Server } from '../train/task/server.js';
 import type { TrainingRunner } from '../train/task/training-runner.js';
-import { getGlobalStep } from '../variables/global-step.js';
+import { globalStepOf } from '../variables/global-step.js';
 import type { ExportOptions, JobDefinition } from './define-job.js';
 import type { LoopResult } from './job-result.js';
 import { Periodic } from './periodic.js';
@@ -45,13 +45,16 @@ export interface ExportRequest {
   readonly target: string;
   readonly origin: Omit<Origin, 'job'>;
   readonly signal?: AbortSignal;
+  /** Receives warnings about the signature; default: none, they were logged before training. */
+  readonly onWarning?: (warning: string) => void;
 }
 
 /** Exports the job's model; resolves with the directory of the version. */
 export async function exportModel(job: JobDefinition, request: ExportRequest): Promise<string> {
-  const { source, target, origin, signal } = request;
-  const { graph, signatures } = buildServingGraph(job);
+  const { source, target, origin, signal, onWarning } = request;
+  const { graph, signatures, warnings } = buildServingGraph(job);
   using _ = graph;
+  for (const warning of warnings) onWarning?.(warning);
   await using builder = new SavedModelBuilder(target);
   await builder.addMetaGraphAndVariables({ graph }, [tags.serving], {
     signatureDefMap: signatures,
@@ -82,8 +85,10 @@ async function exportVersion(
 }
 
 /** Throws if the job cannot be exported. Called before training, so that the error does not appear days later. */
-function checkServing(job: JobDefinition, trained: Graph): void {
-  using serving = buildServingGraph(job).graph;
+function checkServing(job: JobDefinition, trained: Graph, log: Log): void {
+  const { graph, warnings } = buildServingGraph(job);
+  using serving = graph;
+  for (const warning of warnings) log(warning, 'warn');
   const keys = new Set(namedVariables(trained, undefined).map(({ key }) => key));
   const shared = namedVariables(serving, undefined).filter(({ key }) => keys.has(key));
   trainedVariables(shared, trained);
@@ -119,7 +124,7 @@ export class JobExports {
     this.#directory = exportsIn(parts.dir, options.directory);
     const { everySecs, everySteps } = options;
     this.#periodic = new Periodic({ everySecs, everySteps, work: () => this.#exportOrLog() });
-    checkServing(job, parts.session.graph);
+    checkServing(job, parts.session.graph, parts.log);
   }
 
   begin(step: number): void {
@@ -164,16 +169,14 @@ export class JobExports {
   /** The global step after training. The last steps may be those of other workers. */
   async #lastStep(seen: number): Promise<number> {
     const { session } = this.#parts;
-    const globalStep = session.server && getGlobalStep(session.graph);
+    const globalStep = session.server && globalStepOf(session);
     if (!globalStep) return seen;
     return (await session.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number();
   }
 
   async #exportOrLog(): Promise<undefined> {
-    const { session, recoveryGuard, log } = this.#parts;
-    // The snapshot of an export would end the pause of the workers, which then made steps that are lost.
-    const isHeld = session.server?.checkpoints.leavingSave.isHeld ?? false;
-    if (!recoveryGuard.isStable || isHeld) return;
+    const { recoveryGuard, log } = this.#parts;
+    if (!recoveryGuard.isStable) return;
     try {
       await this.#export();
     } catch (error) {
@@ -225,7 +228,7 @@ export class BestExports {
     this.#session = parts.session;
     this.#directory = join(exportsIn(parts.dir, job.export?.directory), BEST);
     this.#log = parts.log;
-    checkServing(job, parts.session.graph);
+    checkServing(job, parts.session.graph, parts.log);
   }
 
   /** Exports the state of the session if it is better. A failure is only logged: evaluation continues. */

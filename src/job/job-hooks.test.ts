@@ -100,7 +100,10 @@ describe('callbacks', () => {
 
 describe('a loss that is NaN', () => {
   it('fails the job', async () => {
-    await expect(runInProcess(nanJob(), { dir })).rejects.toMatchObject({ code: 'SHOAL_NAN' });
+    await expect(runInProcess(nanJob(), { dir })).rejects.toMatchObject({
+      code: 'SHOAL_NAN',
+      message: expect.stringMatching(/^The loss \S+ is NaN at step \d+: the model has diverged$/),
+    });
   });
 
   it("ends training with onNan: 'stop'", async () => {

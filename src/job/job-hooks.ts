@@ -13,13 +13,15 @@ export interface JobHooksOptions {
   readonly isChief: boolean;
   readonly writers: SummaryWriters;
   readonly log: (line: string) => void;
+  /** The task that trains; default: none. */
+  readonly task?: string;
 }
 
 /** Creates the hooks and calls their `begin`, which may add to the graph. */
 export async function jobHooks(
   job: JobDefinition,
   parts: TrainingGraph,
-  { isChief, writers, log }: JobHooksOptions,
+  { isChief, writers, log, task }: JobHooksOptions,
 ): Promise<readonly SessionRunHook[]> {
   const { graph, loss, outputs, globalStep } = parts;
   const { onNan = 'fail', earlyStopping } = job.train;
@@ -32,7 +34,7 @@ export async function jobHooks(
     const { output, ...options } = earlyStopping;
     hooks.push(new EarlyStoppingHook({ ...options, metric: watched(job, parts, output), isChief }));
   }
-  for (const hook of hooks) await hook.begin?.({ graph, writers, log });
+  for (const hook of hooks) await hook.begin?.({ graph, writers, log, ...(task !== undefined && { task }) });
   return hooks;
 }
 

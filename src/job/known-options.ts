@@ -1,5 +1,5 @@
 /** Rejects misspelled options of a job: they would be ignored. `shoal run` does not check types. */
-import { invalid } from '../errors/errors.js';
+import { checkNames, type Names } from '../errors/option-names.js';
 import type { JobCallbacks } from './callbacks.js';
 import type {
   CheckpointOptions,
@@ -10,9 +10,6 @@ import type {
   SummariesOptions,
   TrainOptions,
 } from './define-job.js';
-
-/** The compiler checks that no name is missing. */
-export type Names<T> = Readonly<Record<keyof T, true>>;
 
 const JOB: Names<JobOptions> = {
   name: true,
@@ -50,7 +47,9 @@ const CHECKPOINT: Names<CheckpointOptions> = {
   store: true,
   replicas: true,
   directory: true,
+  gather: true,
   waitSecs: true,
+  lastSaveSecs: true,
   pauseTimeoutSecs: true,
 };
 const SUMMARIES: Names<SummariesOptions> = { everySteps: true, everySecs: true, directory: true };
@@ -77,14 +76,6 @@ const EXPORT: Names<ExportOptions> = {
   directory: true,
 };
 const CALLBACKS: Names<JobCallbacks> = { onStep: true, onSave: true, onRecover: true, onEnd: true };
-
-/** Throws with the message of the first name that is not known. */
-export function checkNames(given: unknown, known: object, message: (name: string) => string): void {
-  if (typeof given !== 'object' || given === null) return;
-  const unknown = Object.keys(given).find((key) => !Object.hasOwn(known, key));
-  if (unknown === undefined) return;
-  throw invalid(message(unknown), { hint: `The options there are ${Object.keys(known).join(', ')}.` });
-}
 
 export function checkOptionNames(options: Pick<JobOptions, 'name'>): void {
   const { name, train, evaluate, export: exporting, callbacks } = options as JobOptions;

@@ -39,6 +39,24 @@ it('fails immediately if checkpoint files are missing: no other task can have th
   expect(lines.filter((line) => /waiting for the cluster/.test(line))).toEqual([]);
 }, 60_000);
 
+it('keeps as many checkpoints as it should from its start on, also after a kill between a save and the cleanup', async () => {
+  const job = (keep: number, lastStep: number, onStep?: () => void) =>
+    defineJob({
+      ...jobTo(lastStep),
+      train: { lastStep, checkpoint: { everySteps: lastStep > 10 ? 100_000 : 1, keep } },
+      ...(onStep && { callbacks: { onStep } }),
+    });
+  const manifests = () => readdirSync(join(dir, 'blobs/alone/manifests')).length;
+  for (const lastStep of [3, 6, 9]) await runInProcess(job(100, lastStep), { dir });
+  expect(manifests()).toBeGreaterThan(2);
+  const seen: number[] = [];
+  await runInProcess(
+    job(2, 20, () => void seen.push(manifests())),
+    { dir },
+  );
+  expect(new Set(seen)).toEqual(new Set([2]));
+}, 60_000);
+
 it('trains to the end again, and saves, if the last checkpoint is damaged', async () => {
   const { step } = await runInProcess(jobTo(40), { dir });
   const data = join(dir, 'checkpoints', `model.ckpt-${step}.data-00000-of-00001`);

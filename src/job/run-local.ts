@@ -12,6 +12,8 @@ export interface RunInProcessOptions {
   readonly signal?: AbortSignal;
   /** Receives the log lines; default: none. */
   readonly log?: (line: string) => void;
+  /** Called with the global step, at the start and after each step. @internal */
+  readonly onStep?: (step: number) => void;
 }
 
 export async function runInProcess(
@@ -19,7 +21,7 @@ export async function runInProcess(
   options: RunInProcessOptions = {},
 ): Promise<JobResult> {
   const { signal = new AbortController().signal, log = () => {} } = options;
-  const { dir = localDirectory(jobDirectory(job.name)) } = options;
+  const { dir = localDirectory(jobDirectory(job.name)), onStep } = options;
   if (job.export?.best) log('export.best is ignored: it needs an evaluator, which only a cluster has');
-  return trainJob(job, buildTrainingGraph(job), { dir, signal, log });
+  return trainJob(job, buildTrainingGraph(job), { dir, signal, log, ...(onStep && { onStep }) });
 }

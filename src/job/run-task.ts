@@ -9,10 +9,10 @@ import { replicaDeviceSetter } from '../cluster/spec/device-setter.js';
 import type { Security } from '../cluster/spec/security.js';
 import { parseTaskId, trains } from '../cluster/spec/task-id.js';
 import { describeError, isShoalError, ShoalError } from '../errors/errors.js';
-import { EXIT } from '../errors/exit-codes.js';
+import { EXIT, exitCodeOf } from '../errors/exit-codes.js';
 import { configured, Server } from '../train/task/server.js';
 import type { JobDefinition } from './define-job.js';
-import { describeOutputs } from './describe-outputs.js';
+import { describeResult } from './describe-outputs.js';
 import { EndedJobWatch, isAlone } from './ended-job.js';
 import { evaluateJob } from './evaluation.js';
 import type { JobResult } from './job-result.js';
@@ -56,26 +56,38 @@ async function runRole(job: JobDefinition, options: RunTaskOptions): Promise<num
   });
   log(`agent at ${server.task.agentAddress}, ${server.engine.description}, pid ${process.pid}`);
   try {
-    if (role === 'ps') return await serve(server, options);
+    if (role === 'ps') return await serve(server, job, options);
     const onStep = (now: number) => {
       step = now;
     };
     if (role === 'evaluator') return await evaluateJob(server, job, { ...options, onStep });
-    return await train(server, job, options, onStep);
+    return await train(server, job, options, onStep).catch(async (error: unknown) => {
+      // After the end of training only what follows it has failed, such as a callback.
+      if (!server.checkpoints.lastSteps.isOver) await server.finished.reportStopped('failed');
+      throw error;
+    });
   } finally {
     await server.close();
   }
 }
 
 /** A ps: serves until the signal, or until training is over. */
-async function serve(server: Server, { signal, log, config }: RunTaskOptions): Promise<number> {
+async function serve(
+  server: Server,
+  job: JobDefinition,
+  { signal, log, config, dir }: RunTaskOptions,
+): Promise<number> {
+  using ended = await EndedJobWatch.begin(job, { server, dir, log });
   try {
-    await server.join({ signal, log, graceMs: config.graceSecs.value * 1000 });
+    const stop = AbortSignal.any([signal, ended.signal]);
+    await server.join({ signal: stop, log, graceMs: config.graceSecs.value * 1000 });
   } catch (error) {
-    if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) throw error;
+    const isKnown = isShoalError(error, 'SHOAL_WORKERS_LOST') || isShoalError(error, 'SHOAL_ABORTED');
+    if (!isKnown) throw error;
     log(describeError(error));
-    return EXIT.retry;
+    return exitCodeOf(error);
   }
+  if (ended.signal.aborted && !signal.aborted) return EXIT.done;
   log(signal.aborted ? 'stopped' : 'all workers have left; done');
   return signal.aborted ? EXIT.interrupted : EXIT.done;
 }
@@ -91,7 +103,7 @@ async function train(
   const parts = buildTrainingGraph(job, { device, workerDevice, ...replicaOf(config, job) });
   let result: JobResult;
   let hasStarted = false;
-  using ended = await EndedJobWatch.begin(job, { task: server.task, dir, log });
+  using ended = await EndedJobWatch.begin(job, { server, dir, log });
   try {
     result = await trainJob(job, parts, {
       server,
@@ -115,7 +127,7 @@ async function train(
       log('no other task is there: the job has ended, or its other tasks have not started');
       return EXIT.retry;
     }
-    await announceReturn(server, signal);
+    await announceStop(server, signal);
     return EXIT.interrupted;
   }
   const { lastStep } = job.train;
@@ -124,16 +136,20 @@ async function train(
   const made = `at step ${result.step}${late}; ${result.ownSteps} steps were made here`;
   if (result.interrupted) {
     log(`stopped ${made}`);
-    await announceReturn(server, signal);
+    await announceStop(server, signal);
     return EXIT.interrupted;
   }
-  log([`done ${made}`, ...describeOutputs(result.outputs)].join(' · '));
+  log([`done ${made}`, ...describeResult(result)].join(' · '));
   return EXIT.done;
 }
 
-/** Lets the others wait for the successor of a preempted task. They do not wait for an elastic worker. */
-async function announceReturn({ finished, task }: Server, signal: AbortSignal): Promise<void> {
-  if (isPreempted(signal) && task.isListed(task.task)) await finished.reportReturning();
+/**
+ * Lets the others wait for the successor of a preempted task. They wait neither for an elastic worker nor for one that
+ * was interrupted.
+ */
+async function announceStop({ finished, task }: Server, signal: AbortSignal): Promise<void> {
+  if (!isPreempted(signal)) await finished.reportStopped('interrupted');
+  else if (task.isListed(task.task)) await finished.reportReturning();
 }
 
 /** The index of this worker and their number; a task of the job `chief` is first. */

@@ -9,6 +9,7 @@ import { signatureConstants } from '../saved-model/constants.js';
 import { nodesOf, reach } from '../saved-model/prune-graph.js';
 import { predictSignatureDef, type SignatureTensors } from '../saved-model/signature-def.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
+import { callModel } from './call-model.js';
 import type { InputValues, JobDefinition, JobOutputs, ModelInput } from './define-job.js';
 import { modelInput } from './training-graph.js';
 import { unshardedInput } from './unsharded-input.js';
@@ -16,6 +17,8 @@ import { unshardedInput } from './unsharded-input.js';
 export interface ServingGraph {
   readonly graph: Graph;
   readonly signatures: SignatureDefMap;
+  /** What the user may not expect of the default signature. */
+  readonly warnings: readonly string[];
 }
 
 type Input = ModelInput<InputValues>;
@@ -29,18 +32,21 @@ export function buildServingGraph(job: JobDefinition): ServingGraph {
   const graph = new Graph();
   if (job.seed !== undefined) graph.seed = job.seed;
   try {
+    const warnings: string[] = [];
     const signatures = graph.asDefault(() => {
       getOrCreateGlobalStep(graph);
-      return signaturesOf(job, graph);
+      return signaturesOf(job, graph, (warning) => warnings.push(warning));
     });
-    return { graph, signatures };
+    return { graph, signatures, warnings };
   } catch (error) {
     graph[Symbol.dispose]();
     throw error;
   }
 }
 
-function signaturesOf(job: JobDefinition, graph: Graph): SignatureDefMap {
+type Warn = (warning: string) => void;
+
+function signaturesOf(job: JobDefinition, graph: Graph, warn: Warn): SignatureDefMap {
   let built: Built | undefined;
   const model = (given: Partial<Input> = {}): Built => {
     if (built) {
@@ -49,20 +55,26 @@ function signaturesOf(job: JobDefinition, graph: Graph): SignatureDefMap {
       });
     }
     const input = { ...placeholdersFor(job, given), ...given } as Input;
-    built = { input, outputs: job.model({ input, training: false, params: job.params ?? {} }).outputs ?? {} };
+    const parts = { input, training: false, params: job.params ?? {} };
+    built = { input, outputs: callModel(job, parts, []).outputs ?? {} };
     return built;
   };
   if (job.export?.signatures) return job.export.signatures({ model });
-  return defaultSignature(job, graph, model());
+  return defaultSignature(job, graph, { ...model(), warn });
 }
 
 /** A signature of the outputs that depend on the input, and of the inputs that they need. */
-function defaultSignature({ name }: JobDefinition, graph: Graph, { input, outputs }: Built): SignatureDefMap {
+function defaultSignature(
+  { name }: JobDefinition,
+  graph: Graph,
+  { input, outputs, warn }: Built & { readonly warn: Warn },
+): SignatureDefMap {
   const nodes = nodesOf(graph.toGraphDef());
   const needs = (output: OutputLike) => reach(nodes, [output.toOutput().op.name]);
   const partsOf = (value: Output | SparseTensor): readonly Output[] =>
     value instanceof SparseTensor ? [value.indices, value.values, value.denseShape] : [value];
   const served: Record<string, OutputLike> = {};
+  const uses: Use[] = [];
   const taken: Record<string, SignatureTensors[string]> = {};
   for (const [key, output] of Object.entries(outputs)) {
     const needed = needs(output);
@@ -71,6 +83,7 @@ function defaultSignature({ name }: JobDefinition, graph: Graph, { input, output
     );
     if (own.length === 0) continue;
     served[key] = output;
+    uses.push({ key, inputs: own.map(([inputName]) => inputName) });
     for (const [inputName, value] of own) taken[inputName] = value;
   }
   if (Object.keys(served).length === 0) {
@@ -81,12 +94,34 @@ function defaultSignature({ name }: JobDefinition, graph: Graph, { input, output
         'Return the prediction among the outputs, or declare export.signatures.',
     });
   }
+  warnOfLabels(name, uses, warn);
   return {
     [signatureConstants.defaultServingSignatureDefKey]: predictSignatureDef({
       inputs: taken,
       outputs: served,
     }),
   };
+}
+
+/** An output, and the inputs that it needs. */
+interface Use {
+  readonly key: string;
+  readonly inputs: readonly string[];
+}
+
+/** An accuracy among the outputs needs the labels: whoever calls the signature would have to know them. */
+function warnOfLabels(job: string, uses: readonly Use[], warn: Warn): void {
+  for (const { key, inputs } of uses) {
+    const less = uses.find(
+      (other) => other.inputs.every((one) => inputs.includes(one)) && other.inputs.length < inputs.length,
+    );
+    if (!less) continue;
+    const extra = inputs.filter((one) => !less.inputs.includes(one)).map((one) => `'${one}'`);
+    warn(
+      `the exported signature of job '${job}' requires the input ${extra.join(', ')} because of the output '${key}'; ` +
+        `'${less.key}' does not need it. If it is a label, remove '${key}' from the outputs, or declare export.signatures`,
+    );
+  }
 }
 
 /** Placeholders like the input of training, except for inputs that are given. */

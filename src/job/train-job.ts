@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events';
 import { abortError, withDeadline } from '../async/deadline.js';
 import type { Hold } from '../checkpoint/save.js';
 import { describeError, ShoalError } from '../errors/errors.js';
+import { explainInputError } from '../input/files/input-errors.js';
 import type { Fetches } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
 import { waitForLastSteps } from '../train/checkpoints/retrying-saver.js';
@@ -17,7 +18,9 @@ import { StepEnding } from '../train/recovery/step-ending.js';
 import { StepGate } from '../train/recovery/step-gate.js';
 import type { Server } from '../train/task/server.js';
 import type { Variable } from '../variables/variable.js';
+import type { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
+import { findEndOfJob } from './ended-job.js';
 import { jobHooks } from './job-hooks.js';
 import type { JobResult, LoopResult } from './job-result.js';
 import { isPreempted } from './preemption.js';
@@ -49,7 +52,7 @@ export async function trainJob(
     try {
       return await trainOnce(job, parts, options);
     } catch (error) {
-      if (!(error instanceof LastStepsLost)) throw error;
+      if (!(error instanceof LastStepsLost)) throw await explainInputError(error, parts);
       options.log(`${describeError(error)}; training resumes from the newest checkpoint`);
     }
   }
@@ -86,6 +89,8 @@ async function trainOnce(
           onError: (error) => coordinator.requestStop(error),
         })
       : undefined;
+  // Loaded at the start, not when it is needed: the package may be replaced while the job runs.
+  const exporting = job.export && isChief ? await import('./exporting.js') : undefined;
   const writers = new SummaryWriters();
   // Event files that cannot be written do not fail the job.
   const closeWriters = () =>
@@ -107,7 +112,12 @@ async function trainOnce(
     await closeWriters();
     throw error;
   };
-  const own = await jobHooks(job, parts, { isChief, writers, log }).catch(failedStart);
+  const own = await jobHooks(job, parts, {
+    isChief,
+    writers,
+    log,
+    ...(server && { task: server.task.task }),
+  }).catch(failedStart);
   const hooks: SessionRunHook[] = [
     ...(shards ? [new LeasedInputHook(shards, inflight)] : []),
     ...syncHooks,
@@ -125,6 +135,7 @@ async function trainOnce(
       restore:
         checkpoints &&
         ((missing: readonly Variable[], again: boolean) => checkpoints.restore(runner, missing, again)),
+      newestStep: checkpoints && server && (() => checkpoints.newestStep(runner)),
       localInit: localInit && (async () => void (await runner.run(localInit))),
     }),
     recovery: job.train.recovery,
@@ -143,8 +154,8 @@ async function trainOnce(
   try {
     const { session, betweenSteps, saving, recoveryGuard, gate } = training;
     const exports =
-      job.export && isChief
-        ? new (await import('./exporting.js')).JobExports(job, job.export, {
+      job.export && exporting
+        ? new exporting.JobExports(job, job.export, {
             session: betweenSteps,
             dir,
             recoveryGuard,
@@ -156,7 +167,11 @@ async function trainOnce(
       throw signal.aborted ? new StartAborted(signal) : error;
     });
     const first = (await session.runUngated(globalStep.toOutput())).number();
-    checkpoints?.begin(saving, first, job.train.lastStep);
+    // A job that has stopped early is finished, as at its last step: its tasks do what remains.
+    const hasEnded = first < job.train.lastStep && (await hasJobEnded(job, training, checkpoints, first));
+    if (hasEnded) log(`training has ended at step ${first}, before the last step (${job.train.lastStep})`);
+    const lastStep = hasEnded ? first : job.train.lastStep;
+    checkpoints?.begin(saving, first, lastStep);
     exports?.begin(first);
     const stopSchedules = () => Promise.all([checkpoints?.stop(), exports?.stop()]);
     let isStopRequested = false;
@@ -167,6 +182,7 @@ async function trainOnce(
     try {
       made = await trainLoop(session, parts, {
         ...job.train,
+        lastStep,
         first,
         step,
         signal: stop,
@@ -209,6 +225,7 @@ async function trainOnce(
           const isLost = server && !signal.aborted && (await session.hasLostValues());
           throw isLost ? new LastStepsLost(error) : error;
         });
+    if (!made.interrupted && !hasDiverged) await checkpoints?.recordEnd();
     const exported = hasDiverged ? undefined : await exports?.end(made);
     const interrupted = made.interrupted || (exports !== undefined && exported === undefined && !hasDiverged);
     const outputs = interrupted && server ? {} : await outputsOf(training, parts, signal);
@@ -235,6 +252,18 @@ async function trainOnce(
   }
   await job.callbacks?.onEnd?.(result);
   return result;
+}
+
+/** Whether the record beside the checkpoints says so; on a worker, that on the disks of the others. */
+async function hasJobEnded(
+  job: JobDefinition,
+  { runner, server }: OpenedTraining,
+  checkpoints: JobCheckpoints | undefined,
+  step: number,
+): Promise<boolean> {
+  if (checkpoints) return checkpoints.hasEnded(runner, step);
+  const end = server && job.train.checkpoint && (await findEndOfJob(job, server));
+  return end !== undefined && step >= end.step;
 }
 
 /** The job was stopped before its first step. */

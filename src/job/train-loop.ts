@@ -1,6 +1,6 @@
 /** The training loop of a worker: runs steps until the last one, `inflight` at a time, and logs progress. */
 import { isShoalError } from '../errors/errors.js';
-import { explainDataLoss } from '../input/files/corrupt-records.js';
+import { endedAtOnce } from '../input/files/input-errors.js';
 import { isEndOfTokens } from '../optimizers/sync-tokens.js';
 import type { Fetches, FetchResult } from '../session/fetches.js';
 import type { RecoverableSession } from '../train/recovery/recoverable-session.js';
@@ -32,6 +32,7 @@ export async function trainLoop(
   let lastLoss: number | undefined;
   let ownSteps = 0;
   let isOver = false;
+  let hasNoTokens = false;
   /** When `step` was received. */
   let seenAt = performance.now();
   let { recoveries } = session;
@@ -42,9 +43,9 @@ export async function trainLoop(
     try {
       return await options.step([stepAfter, loss]);
     } catch (error) {
-      if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw await explainDataLoss(error, parts);
-      if (!isOver)
-        log(`${isEndOfTokens(error) ? 'the chief has ended training' : 'the input ended'} at step ${step}`);
+      if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw error;
+      hasNoTokens = isEndOfTokens(error);
+      if (!isOver) log(`${hasNoTokens ? 'the chief has ended training' : 'the input ended'} at step ${step}`);
       return undefined;
     }
   };
@@ -80,6 +81,11 @@ export async function trainLoop(
     await Promise.all(Array.from({ length: inflight }, makeSteps));
   } catch (error) {
     if (!(signal.aborted && isShoalError(error))) throw error;
+  }
+  // Leases may all be those of other workers, and tokens end with training.
+  if (isOver && ownSteps === 0 && !parts.shards && !hasNoTokens) {
+    const error = await endedAtOnce(parts.graph, signal);
+    if (error) throw error;
   }
   return { step, ownSteps, loss: lastLoss, interrupted: signal.aborted && step < lastStep && !isOver };
 }

@@ -18,6 +18,7 @@ import { GraphKeys } from '../variables/collections.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import { tablesInitializer } from '../variables/initialize.js';
 import type { Variable } from '../variables/variable.js';
+import { callModel } from './call-model.js';
 import {
   type InputParts,
   type InputValues,
@@ -63,7 +64,10 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = LO
   const build = (): TrainingGraph => {
     const globalStep = getOrCreateGlobalStep(graph);
     const { values, shards, inputLine } = inputOf(job, placement);
-    const model = job.model({ input: values, training: true, params: job.params ?? {} });
+    const model = callModel(job, { input: values, training: true, params: job.params ?? {} }, [
+      'loss',
+      'optimizer',
+    ]);
     const loss = model.loss.toOutput();
     const sync = syncOptimizer(job, model.optimizer, placement);
     const trainOp = (sync ?? model.optimizer).minimize(loss, { globalStep, guard: shards?.marks });

@@ -21,20 +21,34 @@ export type LossFunction = (labels: Output, predictions: Output) => OutputLike;
 /** A streaming metric, as `tf.metrics` returns it. */
 export type MetricFunction = (labels: Output, predictions: Output) => StreamingMetric;
 
+export type Loss = LossFunction | LossName;
+
 export interface CompileOptions {
   /** An optimizer such as `tf.train.adam(0.01)`, or its name, for the defaults of Keras. */
   readonly optimizer: Optimizer | OptimizerName;
-  /** A function such as `tf.losses.sparseSoftmaxCrossEntropy`, which takes logits, or the name of a loss. */
-  readonly loss: LossFunction | LossName;
-  /** Names of metrics, or functions such as `tf.metrics.auc` by name; default: none, only the loss. */
+  /**
+   * A function such as `tf.losses.sparseSoftmaxCrossEntropy`, which takes logits, or the name of a loss. For a model of
+   * several outputs: one for all, a list, or by the names of the outputs; the model trains on their sum.
+   */
+  readonly loss: Loss | readonly Loss[] | Readonly<Record<string, Loss>>;
+  /**
+   * Names of metrics, or functions such as `tf.metrics.auc` by name; default: none, only the loss. For a model of several
+   * outputs each has them all, as `OUTPUT_accuracy`.
+   */
   readonly metrics?: readonly MetricName[] | Readonly<Record<string, MetricFunction>>;
+}
+
+/** An output of the model, in order. */
+export interface CompiledOutput {
+  readonly name: string;
+  readonly loss: LossFunction;
+  /** Whether the labels are numbers of classes. */
+  readonly takesClasses: boolean;
 }
 
 export interface Compiled {
   readonly optimizer: Optimizer;
-  readonly loss: LossFunction;
-  /** Whether the labels are numbers of classes. */
-  readonly takesClasses: boolean;
+  readonly outputs: readonly CompiledOutput[];
   readonly metrics: Readonly<Record<string, MetricFunction>>;
 }
 
@@ -73,16 +87,39 @@ export type OptimizerName = keyof typeof OPTIMIZERS;
 export type LossName = keyof typeof LOSSES;
 export type MetricName = keyof typeof METRICS;
 
-export function compiled({ optimizer, loss, metrics: given = {} }: CompileOptions): Compiled {
+export function compiled(
+  { optimizer, loss, metrics: given = {} }: CompileOptions,
+  outputNames: readonly string[],
+): Compiled {
   const names = Array.isArray(given) ? (given as readonly MetricName[]) : undefined;
   return {
     optimizer: optimizer instanceof Optimizer ? optimizer : named(OPTIMIZERS, optimizer, 'optimizer')(),
-    loss: typeof loss === 'function' ? loss : named(LOSSES, loss, 'loss'),
-    takesClasses: loss === 'sparseCategoricalCrossentropy' || loss === sparseSoftmaxCrossEntropy,
+    outputs: lossesOf(loss, outputNames).map((own, i) => ({
+      name: outputNames[i] as string,
+      loss: typeof own === 'function' ? own : named(LOSSES, own, 'loss'),
+      takesClasses: own === 'sparseCategoricalCrossentropy' || own === sparseSoftmaxCrossEntropy,
+    })),
     metrics: names
       ? Object.fromEntries(names.map((name) => [name, named(METRICS, name, 'metric')]))
       : (given as Readonly<Record<string, MetricFunction>>),
   };
+}
+
+/** The loss of each output. */
+function lossesOf(loss: CompileOptions['loss'], names: readonly string[]): readonly Loss[] {
+  if (typeof loss !== 'object' || loss === null) return names.map(() => loss as Loss);
+  const byName = Array.isArray(loss)
+    ? Object.fromEntries((loss as readonly Loss[]).map((own, i) => [names[i] ?? `output ${i}`, own]))
+    : (loss as Readonly<Record<string, Loss>>);
+  const given = Object.keys(byName);
+  if (given.length === names.length && names.every((name) => Object.hasOwn(byName, name)))
+    return names.map((name) => byName[name] as Loss);
+  throw invalid(
+    `compile has losses for ${given.join(', ') || 'no output'}; the outputs are ${names.join(', ')}`,
+    {
+      hint: 'Give one loss for all outputs, or one for each.',
+    },
+  );
 }
 
 function named<T>(table: Readonly<Record<string, T>>, name: string, what: string): T {

@@ -1,5 +1,7 @@
 /** Examples in memory, and the batches of them that steps are fed with. */
 import { invalid } from '../errors/errors.js';
+import { Dataset } from '../input/dataset/dataset.js';
+import { ShardedFiles } from '../input/leases/sharded-files.js';
 import { DTYPES, type DType } from '../tensor/dtype.js';
 import type { NestedValue } from '../tensor/literal.js';
 import { formatShape } from '../tensor/shape.js';
@@ -35,6 +37,45 @@ export function namedExamples(x: Examples, names: readonly string[]): Readonly<R
   if (missing.length + unknown.length > 0)
     throw invalid(`The model has the inputs ${names.join(', ')}; the examples are ${given.join(', ')}`);
   return x as Readonly<Record<string, TensorLike>>;
+}
+
+/** The labels of a model with one output, a list, or by the names of the outputs. */
+export type Labels = TensorLike | readonly TensorLike[] | Readonly<Record<string, TensorLike>>;
+
+/** What the rows of an output's labels are called. No input is called `y`, or has a slash. */
+export const labelRows = (outputs: readonly string[]): readonly string[] =>
+  outputs.length === 1 ? ['y'] : outputs.map((name) => `y/${name}`);
+
+/** The labels of each output, in order. */
+export function labelsOf(method: string, y: Labels, outputs: readonly string[]): readonly TensorLike[] {
+  if (y === undefined || y === null)
+    throw invalid(`${method} got no labels`, {
+      hint: `Call ${method}(x, y): one row of x and of y per example.`,
+    });
+  if (outputs.length === 1) return [y as TensorLike];
+  const listed = outputs.join(', ');
+  const hint = `Give a list of ${outputs.length} labels in this order, or { ${outputs.map((name) => `${name}: …`).join(', ')} }.`;
+  if (Array.isArray(y)) {
+    if (y.length === outputs.length) return y as readonly TensorLike[];
+    throw invalid(`The model has the outputs ${listed}; ${method} got ${y.length} labels`, { hint });
+  }
+  const isNamed = typeof y === 'object' && !(y instanceof Tensor) && !ArrayBuffer.isView(y);
+  const named = (isNamed ? y : {}) as Readonly<Record<string, TensorLike>>;
+  const given = Object.keys(named);
+  if (given.length === outputs.length && outputs.every((name) => Object.hasOwn(named, name)))
+    return outputs.map((name) => named[name] as TensorLike);
+  throw invalid(
+    `The model has the outputs ${listed}; the labels are ${isNamed ? given.join(', ') : 'one tensor'}`,
+    { hint },
+  );
+}
+
+/** Examples are in memory: a dataset is for jobs. */
+export function refuseDataset(method: string, x: unknown): void {
+  if (!(x instanceof Dataset || x instanceof ShardedFiles)) return;
+  throw invalid(`${method} takes examples in memory, not a dataset`, {
+    hint: 'Train on a dataset as a job: defineJob(model.toJob({ name, input: () => dataset, train: { lastStep } })), then `shoal run`.',
+  });
 }
 
 /** Tensors with the same number of rows. */

@@ -2,11 +2,10 @@
 import { invalid, ShoalError } from '../errors/errors.js';
 import { checkFinite } from '../layers/finite.js';
 import { seededRandom } from '../tensor/seeded-random.js';
-import type { TensorLike } from '../tensor/tensor.js';
 import { ProgressLine, type ProgressOutput } from '../text/progress-line.js';
 import type { Results } from '../train/evaluation/evaluate.js';
 import type { FitCallback, FitControl, Logs } from './callbacks.js';
-import { batchesOf, type Examples, type Rows } from './data.js';
+import { batchesOf, type Examples, type Labels, type Rows } from './data.js';
 import type { ModelSession, TrainingParts } from './model-session.js';
 
 export interface FitOptions {
@@ -19,7 +18,7 @@ export interface FitOptions {
   /** Makes the order repeatable; default: none, random. */
   readonly seed?: number;
   /** Examples and labels to evaluate after each epoch. Default: none. */
-  readonly validationData?: readonly [x: Examples, y: TensorLike];
+  readonly validationData?: readonly [x: Examples, y: Labels];
   /** Default: none. */
   readonly callbacks?: readonly FitCallback[];
   /** Prints the progress; default: whether the output is a terminal. */

@@ -1,18 +1,19 @@
 /// <reference types="node" preserve="true" />
 /** `shoal/keras` and `tf.keras`: models of layers with `fit`, `evaluate` and `predict`, and the same models as jobs. */
 
+export type { ActivationName } from '../layers/activations.js';
 export type { ProgressOutput } from '../text/progress-line.js';
-export type { ActivationName } from './activations.js';
 export * as callbacks from './callbacks.js';
 export type {
   CompileOptions,
+  Loss,
   LossFunction,
   LossName,
   MetricFunction,
   MetricName,
   OptimizerName,
 } from './compile.js';
-export type { Examples } from './data.js';
+export type { Examples, Labels } from './data.js';
 export type { FitOptions, History } from './fit.js';
 export {
   Input,
@@ -32,5 +33,7 @@ export {
   type ModelJobOptions,
   type ModelOptions,
   type ModelOutputs,
+  type ModelResults,
+  type Predictions,
   Sequential,
 } from './model.js';

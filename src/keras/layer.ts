@@ -1,12 +1,13 @@
 /**
  * Layers and symbolic tensors: the structure of a model before it has a graph. A layer builds its ops in each graph
- * that the model is built in; a layer that is applied twice shares its variables.
+ * that the model is built in; a layer that is applied twice shares its variables, also between models.
  */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import { graphFor } from '../layers/graph-for.js';
 import type { DType } from '../tensor/dtype.js';
 import { variableScope } from '../variables/variable-scope.js';
+import { LayerWeights } from './layer-weights.js';
 
 export interface LayerCall {
   /** The name of the layer in its model, which is also that of its variable scope. */
@@ -35,6 +36,8 @@ export class Layer {
   readonly kind: string;
   /** Undefined if the model names it. */
   readonly name: string | undefined;
+  /** @internal */
+  readonly weights = new LayerWeights();
   readonly #body: LayerBody;
   readonly #opensScope: boolean;
 

@@ -1,6 +1,7 @@
 /** `tf.keras.layers`: the layers of `tf.layers` as elements of a model. */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
+import { type Activation, type ActivationName, activationOf } from '../layers/activations.js';
 import { type BatchNormOptions, batchNorm as buildBatchNorm } from '../layers/batch-norm.js';
 import { conv2d as buildConv2d, type Conv2dOptions } from '../layers/convolution.js';
 import { dense as buildDense, type DenseOptions } from '../layers/dense.js';
@@ -13,13 +14,12 @@ import {
   maxPooling2d as buildMaxPooling2d,
   type PoolingOptions,
 } from '../layers/pooling.js';
-import type { Activation } from '../layers/weights.js';
 import { concat, reshape as reshapeOp } from '../ops/arrays.js';
 import { asOutput, type Operand } from '../ops/build.js';
 import { addN } from '../ops/math.js';
 import type { Pair } from '../ops/nn.js';
 import type { Shape } from '../tensor/shape.js';
-import { type ActivationName, activationOf } from './activations.js';
+import { checkLayer } from './known-options.js';
 import { Layer, type LayerBody, type LayerCall } from './layer.js';
 
 export interface NamedLayer {
@@ -30,7 +30,7 @@ export interface NamedLayer {
 /** The options of a layer function, with the activation by name, and without those that the model decides. */
 export type Options<O> = Omit<O, 'activation' | 'name' | 'reuse' | 'training'> &
   NamedLayer &
-  (O extends { readonly activation?: Activation }
+  (O extends { readonly activation?: ActivationName | Activation }
     ? { /** A function or its name; default: none. */ readonly activation?: ActivationName | Activation }
     : unknown);
 
@@ -47,16 +47,22 @@ const unary =
   };
 
 /** A layer of `tf.layers`, which takes the name of its variable scope. */
-const layer = (kind: string, { name }: NamedLayer, body: Body): Layer =>
-  new Layer({ kind, name, body: unary(body), opensScope: true });
+const layer = (kind: string, options: NamedLayer, body: Body): Layer => {
+  checkLayer(kind, options);
+  return new Layer({ kind, name: options.name, body: unary(body), opensScope: true });
+};
 
 /** A layer of a function, which may create variables. */
-const functionLayer = (kind: string, { name }: NamedLayer, body: (x: Output) => Operand): Layer =>
-  new Layer({ kind, name, body: unary(body) });
+const functionLayer = (kind: string, options: NamedLayer, body: (x: Output) => Operand): Layer => {
+  checkLayer(kind, options);
+  return new Layer({ kind, name: options.name, body: unary(body) });
+};
 
 /** A layer with several inputs. */
-const joining = (kind: string, { name }: NamedLayer, body: (inputs: readonly Output[]) => Output): Layer =>
-  new Layer({ kind, name, body });
+const joining = (kind: string, options: NamedLayer, body: (inputs: readonly Output[]) => Output): Layer => {
+  checkLayer(kind, options);
+  return new Layer({ kind, name: options.name, body });
+};
 
 /** The options of a layer function, with the activation as a function. */
 const resolved = <O extends { readonly activation?: ActivationName | Activation }>({

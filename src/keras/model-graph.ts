@@ -10,44 +10,57 @@ import { GraphKeys } from '../variables/collections.js';
 import type { Compiled } from './compile.js';
 
 export interface ModelParts {
-  readonly prediction: Output;
-  /** The loss of the batch, with the penalties of the weights. */
+  readonly predictions: readonly Output[];
+  /** The loss of each output. */
+  readonly losses: readonly Output[];
+  /** The loss of the batch: the sum of all, with the penalties of the weights. */
   readonly loss: Output;
 }
 
-/** Adds the loss to a prediction. */
-export function modelParts({ loss }: Compiled, prediction: Output, y: Output): ModelParts {
-  const own = loss(y, prediction).toOutput();
-  const penalty = getRegularizationLoss(prediction.graph);
-  return { prediction, loss: penalty ? add(own, penalty) : own };
+/** Adds the losses to predictions. */
+export function modelParts(
+  { outputs }: Compiled,
+  predictions: readonly Output[],
+  ys: readonly Output[],
+): ModelParts {
+  const losses = outputs.map(({ loss }, i) => loss(ys[i] as Output, predictions[i] as Output).toOutput());
+  const penalty = getRegularizationLoss((predictions[0] as Output).graph);
+  const loss = [...losses, ...(penalty ? [penalty] : [])].reduce((sum, one) => add(sum, one));
+  return { predictions, losses, loss };
 }
 
 /**
- * Builds a prediction for training, and its loss. Every step fetches the loss, so it also runs the updates of moving
+ * Builds predictions for training, and their loss. Every step fetches the loss, so it also runs the updates of moving
  * averages: those that `build` adds. The graph may have updates of earlier builds, which would update them twice.
  */
-export function trainingParts(compiled: Compiled, y: Output, build: () => Output): ModelParts {
-  const { graph } = y;
+export function trainingParts(
+  compiled: Compiled,
+  ys: readonly Output[],
+  build: () => readonly Output[],
+): ModelParts {
+  const { graph } = ys[0] as Output;
   const updates = () => graph.getCollection<Output>(GraphKeys.updateOps);
   const earlier = new Set(updates());
-  const prediction = build();
+  const predictions = build();
   const own = updates().filter((update) => !earlier.has(update));
-  const { loss } = modelParts(compiled, prediction, y);
-  return {
-    prediction,
-    loss: own.length === 0 ? loss : graph.controlDependencies(own, () => identity(loss)),
-  };
+  const parts = modelParts(compiled, predictions, ys);
+  if (own.length === 0) return parts;
+  return { ...parts, loss: graph.controlDependencies(own, () => identity(parts.loss)) };
 }
 
-/** The means over all examples: of the loss, and of the compiled metrics. */
+/** The means over all examples: of the loss, of the losses of several outputs, and of the compiled metrics. */
 export function metricsOf(
-  { metrics }: Compiled,
-  { loss, prediction }: ModelParts,
-  y: Output,
+  { metrics, outputs }: Compiled,
+  { loss, losses, predictions }: ModelParts,
+  ys: readonly Output[],
 ): Readonly<Record<string, StreamingMetric>> {
-  const examples = cast(slice(raw.shape(y), [0], [1]).reshape([]), 'float32');
-  return {
-    loss: mean(loss, { weights: examples }),
-    ...Object.fromEntries(Object.entries(metrics).map(([name, make]) => [name, make(y, prediction)])),
-  };
+  const examples = cast(slice(raw.shape(ys[0] as Output), [0], [1]).reshape([]), 'float32');
+  const means: Record<string, StreamingMetric> = { loss: mean(loss, { weights: examples }) };
+  for (const [i, { name }] of outputs.entries()) {
+    const prefix = outputs.length === 1 ? '' : `${name}_`;
+    if (prefix !== '') means[`${prefix}loss`] = mean(losses[i] as Output, { weights: examples });
+    for (const [metric, make] of Object.entries(metrics))
+      means[`${prefix}${metric}`] = make(ys[i] as Output, predictions[i] as Output);
+  }
+  return means;
 }

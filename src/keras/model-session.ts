@@ -16,6 +16,7 @@ import type { Variable } from '../variables/variable.js';
 import { globalVariables, localVariables } from '../variables/variable-scope.js';
 import type { Compiled } from './compile.js';
 import type { Rows } from './data.js';
+import { WeightCopies } from './layer-weights.js';
 import { metricsOf, modelParts, trainingParts } from './model-graph.js';
 import type { Network } from './network.js';
 import type { InputTypes } from './summary.js';
@@ -25,7 +26,8 @@ type Named<T> = Readonly<Record<string, T>>;
 /** The part of the graph that needs labels. */
 export interface TrainingParts {
   readonly compiled: Compiled;
-  readonly y: Output;
+  /** The labels, by the names of their rows. */
+  readonly labels: Named<Output>;
   readonly trainOp: Operation;
   readonly metrics: Named<StreamingMetric>;
   /** The same on predictions that are not those of training. */
@@ -41,13 +43,14 @@ export interface OpenSessionOptions {
 export class ModelSession implements AsyncDisposable {
   readonly graph: Graph;
   readonly inputs: Named<Output>;
-  readonly prediction: Output;
+  readonly predictions: readonly Output[];
   /** The weights, without the variables of the optimizer. */
   readonly weights: readonly Variable[];
   readonly #network: Network;
   readonly #opened: OpenedTraining;
   readonly #initialized: Set<Variable>;
   readonly #stop: AbortController;
+  readonly #copies: WeightCopies;
   readonly #assigns = new Map<Variable, { readonly value: Output; readonly op: Operation }>();
   /** Concurrent calls must not each build the training part. */
   readonly #inTurn = serialQueue();
@@ -56,19 +59,23 @@ export class ModelSession implements AsyncDisposable {
   private constructor(parts: {
     readonly network: Network;
     readonly inputs: Named<Output>;
-    readonly prediction: Output;
+    readonly predictions: readonly Output[];
     readonly weights: readonly Variable[];
     readonly opened: OpenedTraining;
     readonly stop: AbortController;
   }) {
-    this.graph = parts.prediction.graph;
+    this.graph = (parts.predictions[0] as Output).graph;
     this.inputs = parts.inputs;
-    this.prediction = parts.prediction;
+    this.predictions = parts.predictions;
     this.weights = parts.weights;
     this.#network = parts.network;
     this.#opened = parts.opened;
     this.#stop = parts.stop;
     this.#initialized = new Set(globalVariables(this.graph));
+    this.#copies = new WeightCopies(this.#network.builtIn(this.graph), {
+      read: (variables) => this.#opened.runner.run(variables.map((variable) => variable.toOutput())),
+      write: (values) => this.#write(values),
+    });
   }
 
   static async open(network: Network, { seed, types }: OpenSessionOptions): Promise<ModelSession> {
@@ -79,14 +86,14 @@ export class ModelSession implements AsyncDisposable {
     setMaxListeners(0, stop.signal);
     let opened: OpenedTraining | undefined;
     try {
-      const { inputs, prediction, weights } = graph.asDefault(() => {
+      const { inputs, predictions, weights } = graph.asDefault(() => {
         const made = Object.fromEntries(
           Object.entries(types).map(([name, type]) => [name, placeholder({ ...type, name })]),
         );
         const result = network.build(made, { training: false });
         const own = globalVariables(graph);
         getOrCreateGlobalStep(graph);
-        return { inputs: made, prediction: result, weights: own };
+        return { inputs: made, predictions: result, weights: own };
       });
       const log = () => {};
       opened = await openTraining({
@@ -98,7 +105,7 @@ export class ModelSession implements AsyncDisposable {
         log,
       });
       await opened.session.ready();
-      return new ModelSession({ network, inputs, prediction, weights, opened, stop });
+      return new ModelSession({ network, inputs, predictions, weights, opened, stop });
     } catch (error) {
       await release({ graph, stop, opened });
       throw error;
@@ -106,21 +113,24 @@ export class ModelSession implements AsyncDisposable {
   }
 
   /** Adds the loss, the metrics and the optimizer, unless they are there. */
-  prepare(compiled: Compiled, labels: Tensor): Promise<TrainingParts> {
+  prepare(compiled: Compiled, labels: Named<Tensor>): Promise<TrainingParts> {
     return this.#inTurn(() => this.#prepare(compiled, labels));
   }
 
-  async #prepare(compiled: Compiled, labels: Tensor): Promise<TrainingParts> {
+  async #prepare(compiled: Compiled, given: Named<Tensor>): Promise<TrainingParts> {
     if (this.#training?.compiled === compiled) return this.#training;
-    const { graph, inputs, prediction } = this;
+    const { graph, inputs, predictions } = this;
     const training = graph.asDefault((): TrainingParts => {
-      const y = placeholder({ ...typeOf(labels), name: 'y' });
+      const labels = Object.fromEntries(
+        Object.entries(given).map(([name, one]) => [name, placeholder({ ...typeOf(one), name })]),
+      );
+      const ys = Object.values(labels);
       const build = () => this.#network.build(inputs, { training: true });
-      const parts = trainingParts(compiled, y, build);
+      const parts = trainingParts(compiled, ys, build);
       const globalStep = getOrCreateGlobalStep(graph);
       const trainOp = compiled.optimizer.minimize(parts.loss, { globalStep });
-      const evaluated = metricsOf(compiled, modelParts(compiled, prediction, y), y);
-      return { compiled, y, trainOp, metrics: metricsOf(compiled, parts, y), evaluated };
+      const evaluated = metricsOf(compiled, modelParts(compiled, predictions, ys), ys);
+      return { compiled, labels, trainOp, metrics: metricsOf(compiled, parts, ys), evaluated };
     });
     const created = [...globalVariables(graph), ...localVariables(graph)].filter(
       (variable) => !this.#initialized.has(variable),
@@ -140,14 +150,22 @@ export class ModelSession implements AsyncDisposable {
   async trainOn(training: TrainingParts, batch: Named<Tensor>, signal?: AbortSignal): Promise<Results> {
     const { metrics, trainOp } = training;
     const updates = Object.values(metrics).map(({ updateOp }) => updateOp as Output);
-    const [means] = await this.#opened.session.run([updates, trainOp], {
-      feeds: this.#feeds(batch, training),
-      ...(signal && { signal }),
-    });
+    const [means] = await this.#copies.change(() =>
+      this.#opened.session.run([updates, trainOp], {
+        feeds: this.#feeds(batch, training),
+        ...(signal && { signal }),
+      }),
+    );
     return Object.fromEntries(Object.keys(metrics).map((name, i) => [name, means[i]!.number()]));
   }
 
-  evaluate(training: TrainingParts, rows: Rows, batchSize: number, signal?: AbortSignal): Promise<Results> {
+  async evaluate(
+    training: TrainingParts,
+    rows: Rows,
+    batchSize: number,
+    signal?: AbortSignal,
+  ): Promise<Results> {
+    await this.#copies.refresh();
     const feeds = (batch: number) => {
       const from = batch * batchSize;
       return this.#feeds(rows.range(from, Math.min(from + batchSize, rows.count)), training);
@@ -156,24 +174,33 @@ export class ModelSession implements AsyncDisposable {
     return evaluate(this.#opened.runner, evaluation, signal ? { signal } : {});
   }
 
-  predict(batch: Named<Tensor>, signal?: AbortSignal): Promise<Tensor> {
-    return this.#opened.runner.run(this.prediction, { feeds: this.#feeds(batch), ...(signal && { signal }) });
+  async predict(batch: Named<Tensor>, signal?: AbortSignal): Promise<readonly Tensor[]> {
+    await this.#copies.refresh();
+    return this.#opened.runner.run(this.predictions, {
+      feeds: this.#feeds(batch),
+      ...(signal && { signal }),
+    });
   }
 
   #feeds(batch: Named<Tensor>, training?: TrainingParts): Feeds {
     return Object.entries(batch).map(([name, tensor]) => {
-      const target = name === 'y' ? training?.y : this.inputs[name];
+      const target = training?.labels[name] ?? this.inputs[name];
       if (!target) throw invalid(`The model has no input '${name}'`);
       return [target, tensor] as const;
     });
   }
 
   async readWeights(): Promise<Named<Tensor>> {
+    await this.#copies.refresh();
     const values = await this.#opened.runner.run(this.weights.map((variable) => variable.toOutput()));
     return Object.fromEntries(this.weights.map(({ name }, i) => [name, values[i] as Tensor]));
   }
 
-  async writeWeights(values: readonly (readonly [Variable, Tensor])[]): Promise<void> {
+  writeWeights(values: readonly (readonly [Variable, Tensor])[]): Promise<void> {
+    return this.#copies.change(() => this.#write(values));
+  }
+
+  async #write(values: readonly (readonly [Variable, Tensor])[]): Promise<void> {
     const assigns = values.map(([variable, tensor]) => ({ ...this.#assign(variable), tensor }));
     await this.#opened.runner.run(
       assigns.map(({ op }) => op),
@@ -193,13 +220,21 @@ export class ModelSession implements AsyncDisposable {
     return made;
   }
 
-  save(directory: string): Promise<string> {
-    const { inputs, prediction } = this;
-    return simpleSave(this.#opened.runner, directory, { inputs, outputs: { prediction } });
+  async save(directory: string): Promise<string> {
+    await this.#copies.refresh();
+    const { inputs, predictions } = this;
+    const outputs = Object.fromEntries(
+      this.#network.outputNames.map((name, i) => [name, predictions[i] as Output]),
+    );
+    return simpleSave(this.#opened.runner, directory, { inputs, outputs });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await release({ graph: this.graph, stop: this.#stop, opened: this.#opened });
+    try {
+      await this.#copies.release();
+    } finally {
+      await release({ graph: this.graph, stop: this.#stop, opened: this.#opened });
+    }
   }
 }
 

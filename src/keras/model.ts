@@ -2,14 +2,27 @@
  * A model in the manner of Keras. `fit`, `evaluate` and `predict` run in this process; `toJob` makes a job of the same
  * layers, loss and optimizer, which `shoal run` trains on a cluster.
  */
-import { invalid, messageOf } from '../errors/errors.js';
+import { invalid, messageOf, ShoalError } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import type { InputValues, JobOptions, JobParams } from '../job/define-job.js';
 import type { Operand } from '../ops/build.js';
+import type { DType } from '../tensor/dtype.js';
+import { formatShape, isCompatible } from '../tensor/shape.js';
 import { Tensor, type TensorLike } from '../tensor/tensor.js';
 import type { Results } from '../train/evaluation/evaluate.js';
+import type { Variable } from '../variables/variable.js';
 import { type Compiled, type CompileOptions, compiled } from './compile.js';
-import { asTensor, batchesOf, type Examples, namedExamples, Rows } from './data.js';
+import {
+  asTensor,
+  batchesOf,
+  type Examples,
+  type Labels,
+  labelRows,
+  labelsOf,
+  namedExamples,
+  Rows,
+  refuseDataset,
+} from './data.js';
 import { BATCH_SIZE, checkCount, type FitOptions, fitRows, type History } from './fit.js';
 import { checkOptions } from './known-options.js';
 import { checkClasses } from './labels.js';
@@ -24,9 +37,17 @@ export interface ModelOptions {
   readonly seed?: number;
 }
 
-export interface FunctionalOptions extends ModelOptions {
+/** One output, or several. */
+export type ModelResults = SymbolicTensor | readonly SymbolicTensor[];
+/** The predictions of a model: a list if it has several outputs. */
+export type Predictions<R extends ModelResults> = R extends readonly SymbolicTensor[]
+  ? { readonly [K in keyof R]: Tensor }
+  : Tensor;
+
+export interface FunctionalOptions<R extends ModelResults = SymbolicTensor> extends ModelOptions {
   readonly inputs: SymbolicTensor | readonly SymbolicTensor[];
-  readonly outputs: SymbolicTensor;
+  /** A list for a model of several outputs, which have the names of the layers that make them. */
+  readonly outputs: R;
 }
 
 export interface BatchOptions {
@@ -44,63 +65,70 @@ export type ModelJobOptions<I extends LabeledInput, P extends JobParams> = Omit<
   'model' | 'input'
 > & { readonly input: NonNullable<JobOptions<I, ModelOutputs, P>['input']> };
 
-export class Model implements AsyncDisposable {
+export class Model<const R extends ModelResults = SymbolicTensor> implements AsyncDisposable {
   readonly #network: Network;
   readonly #options: ModelOptions;
+  /** Whether the predictions are a list. */
+  readonly #isList: boolean;
   #compiled: Compiled | undefined;
   /** Set when the model is built. */
   #opened: { readonly types: InputTypes; readonly session: Promise<ModelSession> } | undefined;
 
-  constructor({ inputs, outputs, ...options }: FunctionalOptions) {
-    this.#network = new Network(inputs instanceof SymbolicTensor ? [inputs] : inputs, outputs);
+  constructor({ inputs, outputs, ...options }: FunctionalOptions<R>) {
+    this.#isList = Array.isArray(outputs);
+    this.#network = new Network(listOf(inputs), listOf(outputs));
     this.#options = options;
   }
 
   /** Sets how the model is trained. The weights stay; the state of an earlier optimizer is not used. */
   compile(options: CompileOptions): this {
     checkOptions('compile', options);
-    this.#compiled = compiled(options);
+    this.#compiled = compiled(options, this.#network.outputNames);
     return this;
   }
 
   /** Trains on examples in memory. Another call continues with the current weights. */
-  async fit(x: Examples, y: TensorLike, options: FitOptions = {}): Promise<History> {
+  async fit(x: Examples, y: Labels, options: FitOptions = {}): Promise<History> {
+    refuseDataset('fit', x);
     checkOptions('fit', options);
     const { validationData, ...others } = options;
     const plan = this.#plan('fit');
-    const rows = this.#rows(x, y);
-    const validated = validationData && this.#rows(...validationData);
+    const rows = this.#rows('fit', x, y);
+    const validated = validationData && this.#rows('fit', ...validationData);
     const session = await this.#session(rows);
-    checkLabels(plan, 'y', rows, session);
-    if (validated) checkLabels(plan, 'validationData: y', validated, session);
-    const training = await session.prepare(plan, rows.tensors.y as Tensor);
-    const validation = validated && conform(validated, training.y);
-    return fitRows({ session, training, rows: conform(rows, training.y), validation }, others);
+    checkLabels(plan, '', rows, session);
+    if (validated) checkLabels(plan, 'validationData: ', validated, session);
+    const training = await session.prepare(plan, this.#labels(rows));
+    const validation = validated && conform(validated, training.labels);
+    return fitRows({ session, training, rows: conform(rows, training.labels), validation }, others);
   }
 
   /** The loss and the metrics over all examples. */
-  async evaluate(x: Examples, y: TensorLike, options: BatchOptions = {}): Promise<Results> {
+  async evaluate(x: Examples, y: Labels, options: BatchOptions = {}): Promise<Results> {
+    refuseDataset('evaluate', x);
     checkOptions('evaluate', options);
     const { batchSize = BATCH_SIZE, signal } = options;
     checkCount('batchSize', batchSize);
     const plan = this.#plan('evaluate');
-    const rows = this.#rows(x, y);
+    const rows = this.#rows('evaluate', x, y);
     const session = await this.#session(rows);
-    checkLabels(plan, 'y', rows, session);
-    const training = await session.prepare(plan, rows.tensors.y as Tensor);
-    return session.evaluate(training, conform(rows, training.y), batchSize, signal);
+    checkLabels(plan, '', rows, session);
+    const training = await session.prepare(plan, this.#labels(rows));
+    return session.evaluate(training, conform(rows, training.labels), batchSize, signal);
   }
 
-  /** The outputs for all examples. */
-  async predict(x: Examples, options: BatchOptions = {}): Promise<Tensor> {
+  /** The output for all examples; a list for a model whose `outputs` are a list. */
+  async predict(x: Examples, options: BatchOptions = {}): Promise<Predictions<R>> {
+    refuseDataset('predict', x);
     checkOptions('predict', options);
     const { batchSize = BATCH_SIZE, signal } = options;
     checkCount('batchSize', batchSize);
-    const rows = this.#rows(x);
+    const rows = this.#rows('predict', x);
     const session = await this.#session(rows);
-    const parts: Tensor[] = [];
+    const parts: (readonly Tensor[])[] = [];
     for (const batch of batchesOf(rows, batchSize)) parts.push(await session.predict(batch, signal));
-    return joined(parts);
+    const all = session.predictions.map((_, i) => joined(parts.map((part) => part[i] as Tensor)));
+    return (this.#isList ? all : all[0]) as Predictions<R>;
   }
 
   /** Prints the layers, their output shapes and their numbers of parameters. */
@@ -116,9 +144,13 @@ export class Model implements AsyncDisposable {
   /** Replaces weights. Those that are not given keep their values. */
   async setWeights(values: Readonly<Record<string, TensorLike>>): Promise<void> {
     const session = await this.#session();
+    if (Array.isArray(values))
+      throw invalid('setWeights takes the weights by name, as getWeights returns them', {
+        hint: `The names are ${session.weights.map((one) => one.name).join(', ')}.`,
+      });
     const pairs = Object.entries(values).map(([name, value]) => {
       const variable = session.weights.find((one) => one.name === name);
-      if (variable) return [variable, asTensor(value, variable.dtype)] as const;
+      if (variable) return [variable, weightFor(variable, value)] as const;
       throw invalid(`The model has no weight '${name}'`, {
         hint: `Its weights are ${session.weights.map((one) => one.name).join(', ')}.`,
       });
@@ -128,7 +160,7 @@ export class Model implements AsyncDisposable {
 
   /**
    * Exports the model as a SavedModel with the signature `serving_default`, which takes the inputs by name and returns
-   * `prediction`. The directory must not exist, or be empty.
+   * `prediction`, or several outputs by name. The directory must not exist, or be empty.
    */
   async save(directory: string): Promise<string> {
     return (await this.#session()).save(directory);
@@ -142,6 +174,10 @@ export class Model implements AsyncDisposable {
     options: ModelJobOptions<I, P>,
   ): JobOptions<I, ModelOutputs, P> {
     const plan = this.#plan('toJob');
+    if (this.#network.outputNames.length > 1)
+      throw new ShoalError('SHOAL_UNSUPPORTED', 'toJob makes jobs of models with one output', {
+        hint: 'Write the model function of the job with tf.layers, and return the sum of the losses.',
+      });
     const { evaluate } = options;
     const { seed = this.#options.seed } = options;
     return {
@@ -150,16 +186,21 @@ export class Model implements AsyncDisposable {
       model: ({ input, training }) => {
         const { y, ...inputs } = input as Readonly<Record<string, Output>>;
         const build = () => this.#network.build(inputs, { training });
-        const { prediction, loss } = training
-          ? trainingParts(plan, y as Output, build)
-          : modelParts(plan, build(), y as Output);
-        return { loss, optimizer: plan.optimizer, outputs: { prediction } };
+        if (!y)
+          throw invalid("The input of the job has no labels 'y'", {
+            hint: `input must return the inputs of the model by name, and y; it returns ${Object.keys(inputs).join(', ')}.`,
+          });
+        const { predictions, loss } = training
+          ? trainingParts(plan, [y], build)
+          : modelParts(plan, build(), [y]);
+        return { loss, optimizer: plan.optimizer, outputs: { prediction: predictions[0] as Output } };
       },
       ...(evaluate && {
         evaluate: {
           metrics: ({ input, loss, outputs: { prediction } }) => {
             const { y } = input as Readonly<Record<string, Output>>;
-            return metricsOf(plan, { loss: loss.toOutput(), prediction }, y as Output);
+            const own = loss.toOutput();
+            return metricsOf(plan, { loss: own, losses: [own], predictions: [prediction] }, [y as Output]);
           },
           ...evaluate,
         },
@@ -167,7 +208,10 @@ export class Model implements AsyncDisposable {
     };
   }
 
-  /** Frees the memory of the model; another call of `fit` begins with new weights. */
+  /**
+   * Frees the memory of the model; another call of `fit` begins with new weights. The weights of layers that other models
+   * contain too are kept.
+   */
   async close(): Promise<void> {
     const opened = this.#opened;
     this.#opened = undefined;
@@ -197,36 +241,79 @@ export class Model implements AsyncDisposable {
     return session;
   }
 
-  #rows(x: Examples, y?: TensorLike): Rows {
-    const { inputs } = this.#network;
+  #rows(method: string, x: Examples, ...labels: readonly [y?: Labels]): Rows {
+    const { inputs, outputNames } = this.#network;
     const given = namedExamples(
       x,
       inputs.map(({ name }) => name),
     );
-    const tensors = inputs.map(({ name, type }) => [name, asTensor(given[name]!, type?.dtype)] as const);
-    const labels = y === undefined ? [] : [['y', asTensor(y)] as const];
-    return new Rows(Object.fromEntries([...tensors, ...labels]));
+    const tensors = inputs.map(
+      ({ name, type }) => [name, exampleTensor(name, given[name]!, type?.dtype)] as const,
+    );
+    const names = labelRows(outputNames);
+    const ys = method === 'predict' ? [] : labelsOf(method, labels[0] as Labels, outputNames);
+    return new Rows(
+      Object.fromEntries([...tensors, ...ys.map((y, i) => [names[i] as string, asTensor(y)] as const)]),
+    );
+  }
+
+  #labels({ tensors }: Rows): Readonly<Record<string, Tensor>> {
+    const names = labelRows(this.#network.outputNames);
+    return Object.fromEntries(names.map((name) => [name, tensors[name] as Tensor]));
   }
 }
 
-function checkLabels(
-  { takesClasses }: Compiled,
-  name: string,
-  rows: Rows,
-  { prediction }: ModelSession,
-): void {
-  if (takesClasses) checkClasses(name, rows.tensors.y as Tensor, prediction.shape?.at(-1) ?? null);
-}
+const listOf = <T>(given: T | readonly T[]): readonly T[] =>
+  Array.isArray(given) ? (given as readonly T[]) : [given as T];
 
-/** The rows with labels of the dtype that the graph was built for. */
-function conform(rows: Rows, { dtype }: Output): Rows {
-  const { y } = rows.tensors;
-  if (!y || y.dtype === dtype) return rows;
+/** An input's examples, of the dtype that the model declares. */
+function exampleTensor(name: string, value: TensorLike, dtype: DType | undefined): Tensor {
   try {
-    return new Rows({ ...rows.tensors, y: asTensor(y, dtype) });
+    return asTensor(value, dtype);
   } catch (cause) {
     throw invalid(
-      `The labels y are ${y.dtype}, those of the first call were ${dtype}; they cannot be converted: ${messageOf(cause)}`,
+      `The examples of input '${name}'${dtype ? `, which is ${dtype},` : ''} are wrong: ${messageOf(cause)}`,
+      {
+        cause,
+      },
+    );
+  }
+}
+
+/** The value of a weight, with its dtype. */
+function weightFor({ name, dtype, shape }: Variable, value: TensorLike): Tensor {
+  const tensor = asTensor(value, dtype);
+  if (isCompatible(tensor.shape, shape)) return tensor;
+  throw invalid(
+    `The weight '${name}' has shape ${formatShape(shape)}; setWeights got ${formatShape(tensor.shape)}`,
+    {
+      hint: 'Give each weight as getWeights of a model with the same layers returns it.',
+    },
+  );
+}
+
+function checkLabels({ outputs }: Compiled, what: string, rows: Rows, { predictions }: ModelSession): void {
+  const names = labelRows(outputs.map(({ name }) => name));
+  for (const [i, { takesClasses }] of outputs.entries()) {
+    const name = names[i] as string;
+    const classes = predictions[i]?.shape?.at(-1) ?? null;
+    if (takesClasses) checkClasses(`${what}${name}`, rows.tensors[name] as Tensor, classes);
+  }
+}
+
+/** The rows with labels of the dtypes that the graph was built for. */
+function conform(rows: Rows, labels: Readonly<Record<string, Output>>): Rows {
+  return Object.entries(labels).reduce((all, [name, label]) => conformOne(all, name, label), rows);
+}
+
+function conformOne(rows: Rows, name: string, { dtype }: Output): Rows {
+  const y = rows.tensors[name];
+  if (!y || y.dtype === dtype) return rows;
+  try {
+    return new Rows({ ...rows.tensors, [name]: asTensor(y, dtype) });
+  } catch (cause) {
+    throw invalid(
+      `The labels ${name} are ${y.dtype}, those of the first call were ${dtype}; they cannot be converted: ${messageOf(cause)}`,
       {
         cause,
         hint: `Give the labels of every call as ${y.dtype}, or call compile again; the weights stay.`,

@@ -3,7 +3,8 @@ import { invalid } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { globalVariables } from '../variables/variable-scope.js';
-import type { InputSpec, Layer, SymbolicTensor } from './layer.js';
+import { type InputSpec, type Layer, SymbolicTensor } from './layer.js';
+import type { LayerVariables } from './layer-weights.js';
 
 /** One application of a layer. */
 export interface NetworkNode {
@@ -22,13 +23,17 @@ export interface BuildOptions {
 export class Network {
   readonly inputs: readonly InputSpec[];
   readonly nodes: readonly NetworkNode[];
-  readonly #output: SymbolicTensor;
+  /** The names of the outputs: of the layers that make them, or `prediction` if there is one output. */
+  readonly outputNames: readonly string[];
+  readonly #outputs: readonly SymbolicTensor[];
   readonly #specs: ReadonlyMap<SymbolicTensor, InputSpec>;
-  /** The layers that each graph contains. */
-  readonly #built = new WeakMap<Graph, Set<Layer>>();
+  /** The layers that each graph contains, with their variables. */
+  readonly #built = new WeakMap<Graph, Map<Layer, LayerVariables>>();
 
-  constructor(inputs: readonly SymbolicTensor[], output: SymbolicTensor) {
-    this.#output = output;
+  constructor(inputs: readonly SymbolicTensor[], outputs: readonly SymbolicTensor[]) {
+    checkTensors('inputs', inputs);
+    checkTensors('outputs', outputs);
+    this.#outputs = outputs;
     this.#specs = new Map(inputs.map((tensor) => [tensor, specOf(tensor)]));
     this.inputs = [...this.#specs.values()];
     const names = this.inputs.map(({ name }) => name);
@@ -39,14 +44,16 @@ export class Network {
           hint: "Name them: tf.keras.Input({ shape: [3], name: 'image' }).",
         },
       );
-    this.nodes = nameNodes(orderOf(output, this.#specs));
+    this.nodes = nameNodes(orderOf(outputs, this.#specs));
+    this.outputNames = this.#nameOutputs();
     const used = new Set(this.nodes.flatMap(({ sources }) => sources));
     for (const [tensor, { name }] of this.#specs)
       if (!used.has(tensor)) throw invalid(`The output of the model does not depend on its input '${name}'`);
+    for (const layer of new Set(this.nodes.map((node) => node.layer))) layer.weights.addModel();
   }
 
   /** Adds the ops to the graph of the inputs; variables that exist already are shared. */
-  build(inputs: Readonly<Record<string, Output>>, { training, onLayer }: BuildOptions): Output {
+  build(inputs: Readonly<Record<string, Output>>, { training, onLayer }: BuildOptions): readonly Output[] {
     const values = new Map<SymbolicTensor, Output>();
     for (const [tensor, { name }] of this.#specs) {
       const input = inputs[name];
@@ -62,12 +69,29 @@ export class Network {
       values.set(node.tensor, output);
       onLayer?.(node, output);
     }
-    return values.get(this.#output) as Output;
+    return this.#outputs.map((output) => values.get(output) as Output);
+  }
+
+  #nameOutputs(): readonly string[] {
+    if (this.#outputs.length === 1) return ['prediction'];
+    const names: string[] = [];
+    for (const output of this.#outputs) {
+      const own = this.nodes.find(({ tensor }) => tensor === output)?.name ?? this.#specs.get(output)?.name;
+      let name = own as string;
+      for (let i = 1; names.includes(name); i++) name = `${own}_${i}`;
+      names.push(name);
+    }
+    return names;
+  }
+
+  /** The layers that were built in a graph. */
+  builtIn(graph: Graph): readonly LayerVariables[] {
+    return [...(this.#built.get(graph)?.values() ?? [])];
   }
 
   #buildLayer({ layer, name }: NetworkNode, sources: readonly Output[], training: boolean): Output {
     const { graph } = sources[0] as Output;
-    const built = this.#built.get(graph) ?? new Set();
+    const built = this.#built.get(graph) ?? new Map<Layer, LayerVariables>();
     this.#built.set(graph, built);
     const earlier = globalVariables(graph).length;
     const output = layer.build(sources, { name, training });
@@ -81,7 +105,7 @@ export class Network {
             "for training and evaluation alike, in a variable scope with reuse: 'auto' (the default).",
         },
       );
-    built.add(layer);
+    if (!built.has(layer)) built.set(layer, { name, weights: layer.weights, variables: created });
     return output;
   }
 }
@@ -91,17 +115,27 @@ function specOf({ parts }: SymbolicTensor): InputSpec {
   throw invalid('The inputs of a model are made with tf.keras.Input');
 }
 
-/** The applications of layers that the output needs, sources first. */
+function checkTensors(option: string, tensors: readonly unknown[]): void {
+  if (tensors.length > 0 && tensors.every((tensor) => tensor instanceof SymbolicTensor)) return;
+  throw invalid(
+    `${option} of the model must be what tf.keras.Input or a layer's apply returns, or a list of them`,
+    {
+      hint: 'const x = tf.keras.Input({ shape: [3] }); new tf.keras.Model({ inputs: x, outputs: layer.apply(x) })',
+    },
+  );
+}
+
+/** The applications of layers that the outputs need, sources first. */
 function orderOf(
-  output: SymbolicTensor,
+  outputs: readonly SymbolicTensor[],
   inputs: ReadonlyMap<SymbolicTensor, InputSpec>,
 ): readonly SymbolicTensor[] {
   const order: SymbolicTensor[] = [];
   const seen = new Set<SymbolicTensor>(inputs.keys());
   // Without recursion: a model may have thousands of layers.
-  const pending: { readonly tensor: SymbolicTensor; readonly isReady: boolean }[] = [
-    { tensor: output, isReady: false },
-  ];
+  const pending: { readonly tensor: SymbolicTensor; readonly isReady: boolean }[] = [...outputs]
+    .reverse()
+    .map((tensor) => ({ tensor, isReady: false }));
   for (let next = pending.pop(); next; next = pending.pop()) {
     const { tensor, isReady } = next;
     if (isReady) order.push(tensor);

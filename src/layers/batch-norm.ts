@@ -6,7 +6,9 @@
  *
  * Run the update ops with each training step: `tf.controlDependencies(graph.getCollection('update_ops'), …)`.
  */
+
 import { invalid } from '../errors/errors.js';
+import type { OrNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput, isOutputLike, type Operand } from '../ops/build.js';
 import { cond } from '../ops/control-flow.js';
@@ -19,6 +21,7 @@ import { type Initializer, onesInitializer, zerosInitializer } from '../variable
 import type { Variable } from '../variables/variable.js';
 import { variable } from '../variables/variable-scope.js';
 import type { Training } from './dropout.js';
+import { layerOptions } from './known-options.js';
 import { layerScope } from './layer-scope.js';
 import { regularize } from './regularizers.js';
 import { knownSize, type NormOptions } from './weights.js';
@@ -54,7 +57,8 @@ interface Normalisation {
 type Normalised = readonly [y: Output, mean: Output, variance: Output];
 
 /** Variables `gamma`, `beta`, `moving_mean`, `moving_variance` under `batch_normalization/`. */
-export function batchNorm(inputs: Operand, options: BatchNormOptions = {}): Output {
+export function batchNorm(inputs: Operand, given: OrNull<BatchNormOptions> = {}): Output {
+  const options = layerOptions('batchNorm', given);
   const { momentum = 0.99, epsilon = 1e-3, center = true, scale = true, training = false } = options;
   const x = asOutput(inputs);
   if (x.rank === null) throw invalid(`Layer batchNorm needs an input of known rank; got ${x}`);

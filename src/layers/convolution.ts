@@ -1,7 +1,9 @@
 /** Convolution over images [batch, height, width, channels]. */
+import type { OrNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput, type Operand } from '../ops/build.js';
 import { conv2d as convolve, type Padding, type Pair } from '../ops/nn.js';
+import { layerOptions } from './known-options.js';
 import { layerScope } from './layer-scope.js';
 import { type AffineOptions, affine, checkCount, checkRank, knownSize } from './weights.js';
 
@@ -15,7 +17,13 @@ export interface Conv2dOptions extends AffineOptions {
 }
 
 /** Variables `conv2d/kernel` [height, width, channels, filters] and `conv2d/bias` [filters]; padding 'valid'. */
-export function conv2d(inputs: Operand, filters: number, size: Pair, options: Conv2dOptions = {}): Output {
+export function conv2d(
+  inputs: Operand,
+  filters: number,
+  size: Pair,
+  given: OrNull<Conv2dOptions> = {},
+): Output {
+  const options = layerOptions('conv2d', given);
   checkCount('conv2d', 'filters', filters);
   const window = typeof size === 'number' ? [size, size] : size;
   for (const side of window) checkCount('conv2d', 'the size of the kernel', side);

@@ -1,4 +1,5 @@
 /** A fully connected layer: activation(x · kernel + bias), over the last axis of x. */
+import type { OrNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import { concat, reshape, slice } from '../ops/arrays.js';
 import { asOutput, type Operand } from '../ops/build.js';
@@ -6,13 +7,15 @@ import * as raw from '../ops/generated/index.js';
 import { matMul } from '../ops/math.js';
 import type { PartialShape } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
+import { layerOptions } from './known-options.js';
 import { layerScope } from './layer-scope.js';
 import { type AffineOptions, affine, checkCount, knownSize } from './weights.js';
 
 export type DenseOptions = AffineOptions;
 
 /** Variables `dense/kernel` [inputs, units] and `dense/bias` [units]. */
-export function dense(inputs: Operand, units: number, options: DenseOptions = {}): Output {
+export function dense(inputs: Operand, units: number, given: OrNull<DenseOptions> = {}): Output {
+  const options = layerOptions('dense', given);
   checkCount('dense', 'units', units);
   const x = asOutput(inputs);
   const features = knownSize('dense', x, -1);

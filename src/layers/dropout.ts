@@ -2,7 +2,9 @@
  * Dropout: in training each element is set to 0 with probability `rate` and the others are scaled by
  * 1 / (1 - rate), which keeps the expected sum; otherwise x is unchanged.
  */
+
 import { invalid } from '../errors/errors.js';
+import type { OrNull } from '../errors/null-options.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import { identity } from '../ops/arrays.js';
@@ -14,6 +16,7 @@ import { greaterEqual, mul, where } from '../ops/math.js';
 import { randomUniform } from '../ops/random.js';
 import { isFullyDefined, type Shape } from '../tensor/shape.js';
 import { graphFor } from './graph-for.js';
+import { layerOptions } from './known-options.js';
 
 /** Whether the layer is in training mode: fixed when the graph is built, or a tensor evaluated in each run. */
 export type Training = boolean | OutputLike;
@@ -29,7 +32,8 @@ export interface DropoutOptions extends OpOptions {
   readonly seed?: number;
 }
 
-export function dropout(inputs: Operand, options: DropoutOptions = {}): Output {
+export function dropout(inputs: Operand, given: OrNull<DropoutOptions> = {}): Output {
+  const options = layerOptions('dropout', given);
   const { rate = 0.5, training = false, noiseShape, seed, ...rest } = options;
   if (!(rate >= 0 && rate < 1)) throw invalid(`The rate of dropout must be in [0, 1); got ${rate}`);
   const x = asOutput(inputs);

@@ -1,4 +1,5 @@
 /** The embedding layer. For existing tables and bags of ids use the lookup functions. */
+import type { OrNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import type { Operand } from '../ops/build.js';
 import type { DType } from '../tensor/dtype.js';
@@ -6,6 +7,7 @@ import type { TensorLike } from '../tensor/tensor.js';
 import { type Initializer, randomUniformInitializer } from '../variables/initializers.js';
 import { type EmbeddingLookupOptions, embeddingLookup } from './embedding-lookup.js';
 import { integers } from './integers.js';
+import { layerOptions } from './known-options.js';
 import { layerScope } from './layer-scope.js';
 import type { Regularizer } from './regularizers.js';
 import { checkCount, type LayerOptions, weight } from './weights.js';
@@ -20,7 +22,13 @@ export interface EmbeddingOptions extends LayerOptions, Pick<EmbeddingLookupOpti
 }
 
 /** [ids…] → [ids…, size]. Variable `embedding/embeddings` [rows, size], partitioned by the scope's partitioner. */
-export function embedding(ids: Operand, rows: number, size: number, options: EmbeddingOptions = {}): Output {
+export function embedding(
+  ids: Operand,
+  rows: number,
+  size: number,
+  given: OrNull<EmbeddingOptions> = {},
+): Output {
+  const options = layerOptions('embedding', given);
   checkCount('embedding', 'the number of rows', rows);
   checkCount('embedding', 'the size of a row', size);
   const wanted = integers('Ids', ids);

@@ -1,10 +1,13 @@
 /** Layer normalisation: normalises each row to mean 0 and variance 1, then scales and shifts. */
+
 import { invalid } from '../errors/errors.js';
+import type { OrNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput, type Operand } from '../ops/build.js';
 import { add, moments, mul, rsqrt, sub } from '../ops/math.js';
 import type { TensorLike } from '../tensor/tensor.js';
 import { type Initializer, onesInitializer, zerosInitializer } from '../variables/initializers.js';
+import { layerOptions } from './known-options.js';
 import { layerScope } from './layer-scope.js';
 import type { Regularizer } from './regularizers.js';
 import { knownSize, type NormOptions, weight } from './weights.js';
@@ -12,7 +15,8 @@ import { knownSize, type NormOptions, weight } from './weights.js';
 export type LayerNormOptions = NormOptions;
 
 /** Variables `layer_normalization/gamma` and `layer_normalization/beta`, of the axis's size. */
-export function layerNorm(inputs: Operand, options: LayerNormOptions = {}): Output {
+export function layerNorm(inputs: Operand, given: OrNull<LayerNormOptions> = {}): Output {
+  const options = layerOptions('layerNorm', given);
   const { axis = -1, epsilon = 1e-3, center = true, scale = true, trainable } = options;
   const x = asOutput(inputs);
   if (x.rank === null) throw invalid(`Layer layerNorm needs an input of known rank; got ${x}`);

@@ -1,4 +1,5 @@
 /** Pooling over images [batch, height, width, channels], and flattening. */
+import type { OrNull } from '../errors/null-options.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { concat, reshape, slice } from '../ops/arrays.js';
@@ -6,6 +7,7 @@ import { asOutput, type Operand } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
 import { avgPool, maxPool, type Padding, type Pair } from '../ops/nn.js';
 import { Tensor } from '../tensor/tensor.js';
+import { type LayerFunction, layerOptions } from './known-options.js';
 import { checkRank } from './weights.js';
 
 export interface PoolingOptions extends OpOptions {
@@ -14,13 +16,10 @@ export interface PoolingOptions extends OpOptions {
 }
 
 const pooling =
-  (layer: string, name: string, pool: typeof maxPool) =>
-  (
-    inputs: Operand,
-    size: Pair = 2,
-    strides: Pair = size,
-    { padding = 'valid', ...rest }: PoolingOptions = {},
-  ): Output => {
+  (layer: LayerFunction, name: string, pool: typeof maxPool) =>
+  (inputs: Operand, size: Pair = 2, strides: Pair = size, given: OrNull<PoolingOptions> = {}): Output => {
+    const options = layerOptions(layer, given);
+    const { padding = 'valid', ...rest } = options;
     const x = asOutput(inputs);
     checkRank(layer, x, 4);
     return pool(x, { size, strides, padding, name, ...rest });
@@ -32,7 +31,8 @@ export const maxPooling2d = pooling('maxPooling2d', 'max_pooling2d', maxPool);
 export const averagePooling2d = pooling('averagePooling2d', 'average_pooling2d', avgPool);
 
 /** Reshapes [batch, …] to [batch, features]. */
-export function flatten(inputs: Operand, options: OpOptions = {}): Output {
+export function flatten(inputs: Operand, given: OrNull<OpOptions> = {}): Output {
+  const options = layerOptions('flatten', given);
   const x = asOutput(inputs);
   const named = { name: 'flatten', ...options };
   if (x.shape === null) return reshape(x, rowsOf(x), named);

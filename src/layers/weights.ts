@@ -1,7 +1,8 @@
 /** Shared by the layers: options, weights, bias and activation. */
+
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
-import { asOutput, type Operand } from '../ops/build.js';
+import { asOutput } from '../ops/build.js';
 import { biasAdd } from '../ops/nn.js';
 import type { DType } from '../tensor/dtype.js';
 import type { Shape } from '../tensor/shape.js';
@@ -10,6 +11,7 @@ import { type Initializer, zerosInitializer } from '../variables/initializers.js
 import type { PartitionedVariable } from '../variables/partitioned.js';
 import type { Variable } from '../variables/variable.js';
 import { getVariable } from '../variables/variable-scope.js';
+import { type Activation, type ActivationName, activationOf } from './activations.js';
 import type { LayerScopeOptions } from './layer-scope.js';
 import { type Regularizer, regularize } from './regularizers.js';
 
@@ -18,13 +20,10 @@ export interface LayerOptions extends LayerScopeOptions {
   readonly trainable?: boolean;
 }
 
-/** A function applied to a layer's result, such as `tf.relu`. */
-export type Activation = (x: Output) => Operand;
-
 /** Options of a layer that multiplies by a kernel, adds a bias, and applies an activation. */
 export interface AffineOptions extends LayerOptions {
-  /** The function applied to the result; default: none. */
-  readonly activation?: Activation;
+  /** The function applied to the result, or its name; default: none. */
+  readonly activation?: Activation | ActivationName;
   /** Whether to add a bias; default: true. */
   readonly useBias?: boolean;
   /** The initializer of the kernel, or its initial value; default: the variable scope's, else Glorot uniform. */
@@ -83,7 +82,7 @@ export function affine(
     });
     y = biasAdd(y, bias);
   }
-  return activation ? asOutput(activation(y)) : y;
+  return activation ? asOutput(activationOf(activation)(y)) : y;
 }
 
 export interface WeightOptions {

@@ -29,6 +29,21 @@ test('maps indices to strings, unknown indices to the default', async () => {
   expect(words.toArray()).toEqual(['b', 'a', '?']);
 });
 
+test('the values have the static shape of the keys', () => {
+  using graph = new Graph();
+  graph.asDefault(() => {
+    const words = tf.placeholder({ dtype: 'string', shape: [null, 3] });
+    expect(tf.lookup.indexTableFromTensor(['a', 'b']).lookup(words).shape).toEqual([null, 3]);
+    const buckets = tf.lookup.indexTableFromTensor(['a', 'b'], { numOovBuckets: 2 });
+    expect(buckets.lookup(words).shape).toEqual([null, 3]);
+    const inverse = tf.lookup.indexToStringTableFromTensor(['a', 'b']);
+    expect(inverse.lookup(tf.placeholder({ dtype: 'int32', shape: [5] })).shape).toEqual([5]);
+    expect(inverse.lookup(tf.placeholder({ dtype: 'int64', shape: null })).shape).toBeNull();
+    const sparse = tf.SparseTensor.placeholder({ dtype: 'string', rank: 2 });
+    expect(buckets.lookup(sparse).values.shape).toEqual([null]);
+  });
+});
+
 test('maps strings and integers to indices', async () => {
   const [ids, numbers] = await run(() => [
     tf.lookup.indexTableFromTensor(['x', 'y'], { defaultValue: 9 }).lookup(['y', 'z', 'x']),

@@ -64,7 +64,8 @@ export class StaticHashTable<V extends DType = DType> implements LookupTable<V> 
 
   lookup<const K extends Keys>(keys: K): Found<K, V> {
     return onValues(keys, this.keyDtype, (values) =>
-      raw.lookupTableFindV2(this.handle, values, this.defaultValue),
+      // The op's shape function asks the handle for the shape of a value, which only mutable tables know.
+      raw.lookupTableFindV2(this.handle, values, this.defaultValue).setShape(values.shape),
     ) as Found<K, V>;
   }
 

@@ -5,9 +5,13 @@ import type { Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
 import { broadcastShapes, type Shape } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
-import { asOutput, integers, type Operand } from './build.js';
+import { asOutput, integers, isPartReader, type Operand } from './build.js';
 import { asShape } from './creation.js';
 import * as raw from './generated/index.js';
+import { keywords } from './keywords.js';
+
+type IndexType = 'int32' | 'int64';
+type IndexKeywords = { dtype: IndexType; outType: IndexType };
 
 const int32 = (value: number | readonly number[]): Tensor =>
   Tensor.of(Array.isArray(value) ? Int32Array.from(value as number[]) : (value as number), {
@@ -27,11 +31,19 @@ export const stopGradient = <D extends DType>(x: Operand<D>, options?: OpOptions
   raw.stopGradient(x, options);
 
 /** The shape at run time. */
-export const shape = (x: Operand, dtype: 'int32' | 'int64' = 'int32', options?: OpOptions): Output =>
-  raw.shape(x, { outType: dtype, ...options });
+export const shape = keywords<IndexKeywords>()(
+  1,
+  [['dtype', 'outType']],
+  (x: Operand, dtype: IndexType = 'int32', options?: OpOptions): Output =>
+    raw.shape(x, { outType: dtype, ...options }),
+);
 export const rank = (x: Operand, options?: OpOptions): Output<'int32'> => raw.rank(x, options);
-export const size = (x: Operand, dtype: 'int32' | 'int64' = 'int32', options?: OpOptions): Output =>
-  raw.size(x, { outType: dtype, ...options });
+export const size = keywords<IndexKeywords>()(
+  1,
+  [['dtype', 'outType']],
+  (x: Operand, dtype: IndexType = 'int32', options?: OpOptions): Output =>
+    raw.size(x, { outType: dtype, ...options }),
+);
 
 /** The same elements in another shape; one size may be -1. */
 export const reshape = <D extends DType>(
@@ -39,21 +51,29 @@ export const reshape = <D extends DType>(
   to: Shape | Operand,
   options?: OpOptions,
 ): Output<D> => raw.reshape(x, asShape(to), options);
-export const flatten = <D extends DType>(x: Operand<D>): Output<D> => reshape(x, [-1]);
+export const flatten = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
+  reshape(x, [-1], options);
 
-export const expandDims = <D extends DType>(x: Operand<D>, axis: number, options?: OpOptions): Output<D> =>
-  raw.expandDims(x, int32(axis), options);
-export const squeeze = <D extends DType>(
-  x: Operand<D>,
-  axis: readonly number[] = [],
-  options?: OpOptions,
-): Output<D> => raw.squeeze(x, { squeezeDims: axis, ...options });
+export const expandDims = keywords<{ axis: number }>()(
+  1,
+  ['axis'],
+  <D extends DType>(x: Operand<D>, axis: number, options?: OpOptions): Output<D> =>
+    raw.expandDims(x, int32(axis), options),
+);
+export const squeeze = keywords<{ axis: number | readonly number[] }>()(
+  1,
+  ['axis'],
+  <D extends DType>(x: Operand<D>, axis: number | readonly number[] = [], options?: OpOptions): Output<D> =>
+    raw.squeeze(x, { squeezeDims: typeof axis === 'number' ? [axis] : axis, ...options }),
+);
 
 /** Permutes the axes. Default: reversed. */
-export function transpose<D extends DType>(
-  x: Operand<D>,
-  permutation?: readonly number[] | Operand,
-): Output<D> {
+export const transpose = keywords<{
+  permutation: readonly number[] | Operand;
+  perm: readonly number[] | Operand;
+}>()(1, [['permutation', 'perm']], transposed, { scoped: true });
+
+function transposed<D extends DType>(x: Operand<D>, permutation?: readonly number[] | Operand): Output<D> {
   const output = asOutput(x);
   if (permutation !== undefined) return raw.transpose(output, indexTensor(permutation)) as Output<D>;
   if (output.rank !== null) {
@@ -66,35 +86,46 @@ export function transpose<D extends DType>(
   return raw.transpose(output, raw.range(last, asOutput(-1, 'int32'), asOutput(-1, 'int32'))) as Output<D>;
 }
 
-export function concat(inputs: readonly Operand[], axis: number | Operand = 0, options?: OpOptions): Output {
-  if (inputs.length === 0) throw invalid('concat needs at least one tensor');
-  return inputs.length === 1
-    ? identity(inputs[0] as Operand, options)
-    : raw.concatV2(inputs, indexTensor(axis), options);
-}
+export const concat = keywords<{ axis: number | Operand }>()(
+  1,
+  ['axis'],
+  (inputs: readonly Operand[], axis: number | Operand = 0, options?: OpOptions): Output => {
+    if (inputs.length === 0) throw invalid('concat needs at least one tensor');
+    return inputs.length === 1
+      ? identity(inputs[0] as Operand, options)
+      : raw.concatV2(inputs, indexTensor(axis), options);
+  },
+);
 
-export const stack = (inputs: readonly Operand[], axis = 0, options?: OpOptions): Output =>
-  raw.pack(inputs, { axis, ...options });
+export const stack = keywords<{ axis: number }>()(
+  1,
+  ['axis'],
+  (inputs: readonly Operand[], axis = 0, options?: OpOptions): Output =>
+    raw.pack(inputs, { axis, ...options }),
+);
 
 /** The slices along an axis, whose size must be known. */
-export function unstack(x: Operand, axis = 0, options?: OpOptions): Output[] {
-  const output = asOutput(x);
-  const num = output.shape?.at(axis);
-  if (num === undefined || num === null)
-    throw invalid(`unstack needs a known size of axis ${axis} of ${output}`);
-  return raw.unpack(output, { num, axis, ...options });
-}
+export const unstack = keywords<{ axis: number }>()(
+  1,
+  ['axis'],
+  (x: Operand, axis = 0, options?: OpOptions): Output[] => {
+    const output = asOutput(x);
+    const num = output.shape?.at(axis);
+    if (num === undefined || num === null)
+      throw invalid(`unstack needs a known size of axis ${axis} of ${output}`);
+    return raw.unpack(output, { num, axis, ...options });
+  },
+);
 
 /** Splits into a number of equal parts, or into parts of the given sizes. */
-export function split(
-  x: Operand,
-  parts: number | readonly number[],
-  axis = 0,
-  options?: OpOptions,
-): Output[] {
-  if (typeof parts === 'number') return raw.split(int32(axis), x, { numSplit: parts, ...options });
-  return raw.splitV(x, int32(parts), int32(axis), { numSplit: parts.length, ...options });
-}
+export const split = keywords<{ axis: number }>()(
+  2,
+  ['axis'],
+  (x: Operand, parts: number | readonly number[], axis = 0, options?: OpOptions): Output[] => {
+    if (typeof parts === 'number') return raw.split(int32(axis), x, { numSplit: parts, ...options });
+    return raw.splitV(x, int32(parts), int32(axis), { numSplit: parts.length, ...options });
+  },
+);
 
 /** A block of the given size at `begin`; size -1 means up to the end of the axis. */
 export const slice = <D extends DType>(
@@ -137,14 +168,22 @@ export interface GatherOptions extends OpOptions {
   readonly batchDims?: number;
 }
 
-export const gather = <D extends DType>(
+/** Of a variable only the rows are read. */
+export function gather<D extends DType>(
   x: Operand<D>,
   indices: Operand,
   { axis = 0, batchDims = 0, ...rest }: GatherOptions = {},
-): Output<D> => raw.gatherV2(x, integers(indices), int32(axis), { batchDims, ...rest });
+): Output<D> {
+  if (isPartReader<D>(x) && axis === 0 && batchDims === 0)
+    return x.readRows(asOutput(integers(indices)), rest);
+  return raw.gatherV2(x, integers(indices), int32(axis), { batchDims, ...rest });
+}
 
-export const gatherND = <D extends DType>(x: Operand<D>, indices: Operand, options?: OpOptions): Output<D> =>
-  raw.gatherNd(x, integers(indices), options);
+/** Of a variable only the elements are read. */
+export function gatherND<D extends DType>(x: Operand<D>, indices: Operand, options?: OpOptions): Output<D> {
+  if (isPartReader<D>(x)) return x.readParts(asOutput(integers(indices)), options);
+  return raw.gatherNd(x, integers(indices), options);
+}
 
 export const scatterND = (
   indices: Operand,
@@ -157,12 +196,16 @@ export const scatterND = (
 export function pad<D extends DType>(
   x: Operand<D>,
   paddings: readonly (readonly [number, number])[] | Operand,
-  { value = 0, mode = 'constant' }: { value?: Operand; mode?: 'constant' | 'reflect' | 'symmetric' } = {},
+  {
+    value = 0,
+    mode = 'constant',
+    ...rest
+  }: { value?: Operand; mode?: 'constant' | 'reflect' | 'symmetric' } & OpOptions = {},
 ): Output<D> {
   const amounts = Array.isArray(paddings) ? Tensor.of(paddings, { dtype: 'int32' }) : (paddings as Operand);
   if (mode !== 'constant')
-    return raw.mirrorPad(x, amounts, { mode: mode.toUpperCase() as 'REFLECT' | 'SYMMETRIC' });
-  return (value === 0 ? raw.pad(x, amounts) : raw.padV2(x, amounts, value)) as Output<D>;
+    return raw.mirrorPad(x, amounts, { mode: mode.toUpperCase() as 'REFLECT' | 'SYMMETRIC', ...rest });
+  return (value === 0 ? raw.pad(x, amounts, rest) : raw.padV2(x, amounts, value, rest)) as Output<D>;
 }
 
 export const tile = <D extends DType>(
@@ -182,15 +225,24 @@ export const broadcastTo = <D extends DType>(
 ): Output<D> => raw.broadcastTo(x, asShape(to), options);
 
 /** The k largest values of each row, in descending order, with their indices. */
-export const topk = (
-  x: Operand,
-  k: number | Operand = 1,
-  sorted = true,
-): { values: Output; indices: Output } => raw.topKV2(x, indexTensor(k), { sorted });
+export const topk = keywords<{ k: number | Operand; sorted: boolean }>()(
+  1,
+  ['k', 'sorted'],
+  (
+    x: Operand,
+    k: number | Operand = 1,
+    sorted = true,
+    options?: OpOptions,
+  ): { values: Output; indices: Output } => raw.topKV2(x, indexTensor(k), { sorted, ...options }),
+);
 
 /** The distinct values in order of first appearance, and the index of each element's value among them. */
-export const unique = (x: Operand, dtype: 'int32' | 'int64' = 'int32'): { y: Output; idx: Output } =>
-  raw.unique(x, { outIdx: dtype });
+export const unique = keywords<{ dtype: IndexType; outIdx: IndexType }>()(
+  1,
+  [['dtype', 'outIdx']],
+  (x: Operand, dtype: IndexType = 'int32', options?: OpOptions): { y: Output; idx: Output } =>
+    raw.unique(x, { outIdx: dtype, ...options }),
+);
 
 /** The rows for which the mask is true. */
 export function booleanMask(x: Operand, mask: Operand): Output {

@@ -47,6 +47,17 @@ export function build(
   });
 }
 
+/** A variable: parts of its value can be read without the rest. */
+export interface PartReader<D extends DType = DType> extends OutputLike<D> {
+  /** The rows at these indices of the first axis. */
+  readRows(indices: Output, options?: OpOptions): Output<D>;
+  /** The elements or slices at these positions, as `gatherNd`. */
+  readParts(indices: Output, options?: OpOptions): Output<D>;
+}
+
+export const isPartReader = <D extends DType>(value: unknown): value is PartReader<D> =>
+  isOutputLike(value) && typeof (value as Partial<PartReader>).readParts === 'function';
+
 /** The graph that an op with these inputs belongs to. */
 function graphFor(inputs: readonly unknown[]): Graph {
   const active = activeScope();

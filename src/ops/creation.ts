@@ -2,13 +2,14 @@
 import { invalid } from '../errors/errors.js';
 import type { OpOptions } from '../graph/graph.js';
 import { currentGraph } from '../graph/graph.js';
-import type { Operation, Output } from '../graph/operation.js';
+import { Operation, type Output, type OutputLike } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
 import { dtypeOfValue, type NestedValue } from '../tensor/literal.js';
 import { isFullyDefined, type PartialShape, type Shape } from '../tensor/shape.js';
 import { Tensor, type TensorLike, toTensor } from '../tensor/tensor.js';
 import { asOutput, constantIn, isOutputLike, type Operand } from './build.js';
 import * as raw from './generated/index.js';
+import { keywords } from './keywords.js';
 
 export interface ConstantOptions<D extends DType = DType> extends OpOptions {
   /** The dtype; default: that of the value, float32 for numbers. */
@@ -52,19 +53,21 @@ export function placeholderWithDefault(input: Operand, shape: PartialShape, opti
   return raw.placeholderWithDefault(input, { shape, ...options });
 }
 
-export function zeros<D extends DType = 'float32'>(
-  shape: Shape | Operand,
-  dtype: D = 'float32' as D,
-): Output<D> {
-  return filled(shape, 0, dtype);
-}
+export const zeros = keywords<{ dtype: DType }>()(
+  1,
+  ['dtype'],
+  <D extends DType = 'float32'>(shape: Shape | Operand, dtype: D = 'float32' as D): Output<D> =>
+    filled(shape, 0, dtype),
+  { scoped: true },
+);
 
-export function ones<D extends DType = 'float32'>(
-  shape: Shape | Operand,
-  dtype: D = 'float32' as D,
-): Output<D> {
-  return filled(shape, 1, dtype);
-}
+export const ones = keywords<{ dtype: DType }>()(
+  1,
+  ['dtype'],
+  <D extends DType = 'float32'>(shape: Shape | Operand, dtype: D = 'float32' as D): Output<D> =>
+    filled(shape, 1, dtype),
+  { scoped: true },
+);
 
 function filled<D extends DType>(shape: Shape | Operand, value: 0 | 1, dtype: D): Output<D> {
   if (dtype === 'string' && value === 1) throw invalid('ones() does not support dtype string');
@@ -112,8 +115,8 @@ export function range(start: Operand, limit: Operand, delta: Operand = 1, dtype:
 const typed = (operand: Operand, dtype: DType): DType | undefined =>
   typeof operand === 'number' || typeof operand === 'bigint' ? dtype : undefined;
 
-export const linspace = (start: Operand, stop: Operand, num: Operand): Output =>
-  raw.linSpace(start, stop, num);
+export const linspace = (start: Operand, stop: Operand, num: Operand, options?: OpOptions): Output =>
+  raw.linSpace(start, stop, num, options);
 
 /** `onValue` (default: 1) at each index, `offValue` (default: 0) elsewhere, along `axis` (default: a new last one). */
 export function oneHot(
@@ -124,14 +127,15 @@ export function oneHot(
     offValue = 0,
     dtype = 'float32',
     axis = -1,
-  }: { onValue?: number; offValue?: number; dtype?: DType; axis?: number } = {},
+    ...rest
+  }: { onValue?: number; offValue?: number; dtype?: DType; axis?: number } & OpOptions = {},
 ): Output {
   return raw.oneHot(
     indices,
     asOutput(depth, typed(depth, 'int32')),
     asOutput(onValue, dtype),
     asOutput(offValue, dtype),
-    { axis },
+    { axis, ...rest },
   );
 }
 
@@ -155,9 +159,20 @@ export const eye = (rows: number, columns = rows, dtype: DType = 'float32'): Out
 /** An op that only waits for the current control dependencies. */
 export const noOp = (options: OpOptions = {}): Operation => raw.noOp(options);
 
-/** An op that completes when all of `ops` have. */
-export function group(ops: readonly (Operation | Output)[], options: OpOptions = {}): Operation {
-  return currentGraphOf(ops).controlDependencies(ops, () => raw.noOp({ name: 'group_deps', ...options }));
+type Grouped = Operation | OutputLike | readonly Grouped[];
+
+/** An op that completes when all of the given ones have: `group(a, b)`, or `group([a, b], { name })`. */
+export function group(...ops: readonly (Grouped | OpOptions)[]): Operation {
+  const given: (Operation | Output)[] = [];
+  let options: OpOptions = {};
+  const add = (item: Grouped | OpOptions): void => {
+    if (Array.isArray(item)) item.forEach(add);
+    else if (item instanceof Operation) given.push(item);
+    else if (isOutputLike(item)) given.push(item.toOutput());
+    else options = item as OpOptions;
+  };
+  ops.forEach(add);
+  return currentGraphOf(given).controlDependencies(given, () => raw.noOp({ name: 'group_deps', ...options }));
 }
 
 function currentGraphOf(ops: readonly (Operation | Output)[]) {

@@ -33,6 +33,16 @@ export {
   unstack,
 } from './arrays.js';
 export { asOutput, type BuildOptions, type Operand } from './build.js';
+export {
+  einsum,
+  toBfloat16,
+  toComplex64,
+  toComplex128,
+  toDouble,
+  toFloat,
+  toInt32,
+  toInt64,
+} from './casts.js';
 export type { BinaryMethods, ChainMethods, ReductionMethods, UnaryMethods } from './chain.js';
 export { type Branch, callFunction, cond, condOne, type WhileOptions, whileLoop } from './control-flow.js';
 export {
@@ -55,6 +65,7 @@ export {
   zerosLike,
 } from './creation.js';
 export * as raw from './generated/index.js';
+export type { Keywords } from './keywords.js';
 export {
   abs,
   acos,
@@ -117,6 +128,7 @@ export {
   pow,
   prod,
   type ReduceOptions,
+  type Reduction,
   reciprocal,
   round,
   rsqrt,
@@ -141,6 +153,7 @@ export {
   conv2d,
   depthwiseConv2d,
   elu,
+  gelu,
   inTopK,
   l2Normalize,
   leakyRelu,

@@ -6,6 +6,7 @@ import { type DType, isComplex, isFloating } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
 import { asOutput, isOutputLike, type Operand } from './build.js';
 import * as raw from './generated/index.js';
+import { keywords, withOptions } from './keywords.js';
 
 export type Unary = <D extends DType = DType>(x: Operand<D>, options?: OpOptions) => Output<D>;
 export type Binary = <D extends DType = DType>(
@@ -87,9 +88,12 @@ export const where: (condition: Operand, a: Operand, b: Operand, options?: OpOpt
   options,
 ) => raw.selectV2(condition, a, b, options);
 
-export function clipByValue<D extends DType>(x: Operand<D>, low: Operand<D>, high: Operand<D>): Output<D> {
-  return maximum(minimum(x, high), low) as Output<D>;
-}
+export const clipByValue = <D extends DType>(
+  x: Operand<D>,
+  low: Operand<D>,
+  high: Operand<D>,
+  options: OpOptions = {},
+): Output<D> => withOptions(x, options, () => maximum(minimum(x, high), low) as Output<D>);
 
 export function cast<D extends DType>(x: Operand, dtype: D, options?: OpOptions): Output<D> {
   const output = asOutput(x);
@@ -128,6 +132,8 @@ export interface ReduceOptions extends OpOptions {
   readonly axis?: number | readonly number[] | Output;
   /** Whether reduced axes remain, with size 1; default: false. */
   readonly keepDims?: boolean;
+  /** TensorFlow's name of `keepDims`; default: that. */
+  readonly keepdims?: boolean;
 }
 
 type Reducer = (x: Operand, axis: Operand, attrs: { keepDims?: boolean } & OpOptions) => Output;
@@ -148,24 +154,48 @@ export function reductionAxes(x: Output, axis: ReduceOptions['axis']): Operand {
   return raw.range(asOutput(0, 'int32'), raw.rank(x), asOutput(1, 'int32'));
 }
 
+/** The options, or TensorFlow's positional arguments `axis` and `keepdims`. */
+export type Reduction = <D extends DType = DType>(
+  x: Operand<D>,
+  options?: ReduceOptions | ReduceOptions['axis'] | null,
+  keepDims?: boolean | null,
+) => Output<D>;
+
 const reduce =
-  (reducer: Reducer) =>
-  <D extends DType = DType>(x: Operand<D>, options: ReduceOptions = {}): Output<D> => {
-    const { axis, keepDims = false, ...rest } = options;
+  (reducer: Reducer): Reduction =>
+  (x, options = {}, kept = null) => {
+    const { axis, keepDims, ...rest } = reduceOptions(options, kept);
     const output = asOutput(x);
-    return reducer(output, reductionAxes(output, axis), { keepDims, ...rest }) as Output<D>;
+    return reducer(output, reductionAxes(output, axis), {
+      keepDims: keepDims ?? false,
+      ...rest,
+    }) as never;
   };
 
-export const sum = reduce((x, axis, attrs) => raw.sum(x, axis, attrs));
-export const mean = reduce((x, axis, attrs) => raw.mean(x, axis, attrs));
-export const prod = reduce((x, axis, attrs) => raw.prod(x, axis, attrs));
-export const max = reduce((x, axis, attrs) => raw.max(x, axis, attrs));
-export const min = reduce((x, axis, attrs) => raw.min(x, axis, attrs));
-export const all = reduce((x, axis, attrs) => raw.all(x, axis, attrs));
-export const any = reduce((x, axis, attrs) => raw.any(x, axis, attrs));
+/** The options of a reduction; TensorFlow's positional `axis, keepdims` are accepted, too. */
+function reduceOptions(
+  options: ReduceOptions | ReduceOptions['axis'] | null,
+  kept?: boolean | null,
+): ReduceOptions {
+  const isAxis = typeof options === 'number' || Array.isArray(options) || isOutputLike(options);
+  const { axis, keepDims, keepdims, ...rest } = (
+    isAxis ? { axis: options } : (options ?? {})
+  ) as ReduceOptions;
+  const keeps = keepDims ?? keepdims ?? kept;
+  return { ...rest, ...(axis != null && { axis }), ...(keeps != null && { keepDims: keeps }) };
+}
+
+export const sum: Reduction = reduce((x, axis, attrs) => raw.sum(x, axis, attrs));
+export const mean: Reduction = reduce((x, axis, attrs) => raw.mean(x, axis, attrs));
+export const prod: Reduction = reduce((x, axis, attrs) => raw.prod(x, axis, attrs));
+export const max: Reduction = reduce((x, axis, attrs) => raw.max(x, axis, attrs));
+export const min: Reduction = reduce((x, axis, attrs) => raw.min(x, axis, attrs));
+export const all: Reduction = reduce((x, axis, attrs) => raw.all(x, axis, attrs));
+export const any: Reduction = reduce((x, axis, attrs) => raw.any(x, axis, attrs));
 
 /** log(sum(exp(x))), without overflow. */
-export function logSumExp(x: Operand, options: ReduceOptions = {}): Output {
+export function logSumExp(x: Operand, given: ReduceOptions | ReduceOptions['axis'] = {}): Output {
+  const options = reduceOptions(given);
   const output = asOutput(x);
   const peak = max(output, { ...options, keepDims: true });
   const safe = raw.stopGradient(where(finite(peak), peak, raw.zerosLike(peak)));
@@ -174,20 +204,33 @@ export function logSumExp(x: Operand, options: ReduceOptions = {}): Output {
 }
 
 /** Mean and variance over the given axes. */
-export function moments(x: Operand, options: ReduceOptions = {}): { mean: Output; variance: Output } {
+export function moments(
+  x: Operand,
+  given: ReduceOptions | ReduceOptions['axis'] = {},
+): { mean: Output; variance: Output } {
+  const options = reduceOptions(given);
   const output = asOutput(x);
   const center = mean(output, { axis: options.axis, keepDims: true });
   const variance = mean(squaredDifference(output, raw.stopGradient(center)), options);
   return { mean: options.keepDims ? center : mean(output, options), variance };
 }
 
-export function argMax(x: Operand, axis = 0, dtype: 'int32' | 'int64' = 'int64'): Output {
-  return raw.argMax(x, Tensor.of(axis, { dtype: 'int32' }), { outputType: dtype });
-}
+type IndexType = 'int32' | 'int64';
+type IndexKeywords = { axis: number; dtype: IndexType; outputType: IndexType };
 
-export function argMin(x: Operand, axis = 0, dtype: 'int32' | 'int64' = 'int64'): Output {
-  return raw.argMin(x, Tensor.of(axis, { dtype: 'int32' }), { outputType: dtype });
-}
+export const argMax = keywords<IndexKeywords>()(
+  1,
+  ['axis', ['dtype', 'outputType']],
+  (x: Operand, axis = 0, dtype: IndexType = 'int64', options?: OpOptions): Output =>
+    raw.argMax(x, Tensor.of(axis, { dtype: 'int32' }), { outputType: dtype, ...options }),
+);
+
+export const argMin = keywords<IndexKeywords>()(
+  1,
+  ['axis', ['dtype', 'outputType']],
+  (x: Operand, axis = 0, dtype: IndexType = 'int64', options?: OpOptions): Output =>
+    raw.argMin(x, Tensor.of(axis, { dtype: 'int32' }), { outputType: dtype, ...options }),
+);
 
 export interface CumulateOptions extends OpOptions {
   /** The axis to accumulate along; default: 0. */
@@ -198,10 +241,14 @@ export interface CumulateOptions extends OpOptions {
   readonly reverse?: boolean;
 }
 
-export const cumsum = (x: Operand, { axis = 0, ...rest }: CumulateOptions = {}): Output =>
-  raw.cumsum(x, Tensor.of(axis, { dtype: 'int32' }), rest);
-export const cumprod = (x: Operand, { axis = 0, ...rest }: CumulateOptions = {}): Output =>
-  raw.cumprod(x, Tensor.of(axis, { dtype: 'int32' }), rest);
+const cumulate = (op: typeof raw.cumsum) =>
+  keywords<CumulateOptions>()(1, [], (x: Operand, given: CumulateOptions | number = {}): Output => {
+    const { axis = 0, ...rest } = typeof given === 'number' ? { axis: given } : given;
+    return op(x, Tensor.of(axis, { dtype: 'int32' }), rest);
+  });
+
+export const cumsum = cumulate(raw.cumsum);
+export const cumprod = cumulate(raw.cumprod);
 
 /** The sum of tensors of the same shape. */
 export const addN = (inputs: readonly Operand[], options?: OpOptions): Output =>

@@ -7,14 +7,33 @@ import { Tensor } from '../tensor/tensor.js';
 import { reshape, transpose } from './arrays.js';
 import { asOutput, integers, type Operand } from './build.js';
 import * as raw from './generated/index.js';
-import { add, exp, greaterEqual, log1p, maximum, mul, neg, sub, where } from './math.js';
+import { keywords, withOptions } from './keywords.js';
+import {
+  add,
+  div,
+  erf,
+  exp,
+  greaterEqual,
+  log1p,
+  maximum,
+  mul,
+  neg,
+  reductionAxes,
+  sub,
+  tanh,
+  where,
+} from './math.js';
 import { namedOperands } from './named-operands.js';
 
 export const relu = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> => raw.relu(x, options);
 export const relu6 = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
   raw.relu6(x, options);
-export const leakyRelu = <D extends DType>(x: Operand<D>, alpha = 0.2, options?: OpOptions): Output<D> =>
-  raw.leakyRelu(x, { alpha, ...options });
+export const leakyRelu = keywords<{ alpha: number }>()(
+  1,
+  ['alpha'],
+  <D extends DType>(x: Operand<D>, alpha = 0.2, options?: OpOptions): Output<D> =>
+    raw.leakyRelu(x, { alpha, ...options }),
+);
 export const elu = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> => raw.elu(x, options);
 export const selu = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> => raw.selu(x, options);
 export const sigmoid = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
@@ -23,30 +42,56 @@ export const softplus = <D extends DType>(x: Operand<D>, options?: OpOptions): O
   raw.softplus(x, options);
 export const softsign = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
   raw.softsign(x, options);
-export const swish = <D extends DType>(x: Operand<D>): Output<D> => {
-  const output = asOutput(x);
-  return mul(output, raw.sigmoid(output)) as Output<D>;
-};
-export const logSigmoid = <D extends DType>(x: Operand<D>): Output<D> =>
-  neg(raw.softplus(neg(x))) as Output<D>;
+export const swish = <D extends DType>(x: Operand<D>, options: OpOptions = {}): Output<D> =>
+  withOptions(x, options, () => {
+    const output = asOutput(x);
+    return mul(output, raw.sigmoid(output)) as Output<D>;
+  });
+export const logSigmoid = <D extends DType>(x: Operand<D>, options: OpOptions = {}): Output<D> =>
+  withOptions(x, options, () => neg(raw.softplus(neg(x))) as Output<D>);
+
+/** x · Φ(x), with the distribution function Φ of the normal distribution, or its approximation by tanh. */
+export const gelu = keywords<{ approximate: boolean }>()(
+  1,
+  ['approximate'],
+  <D extends DType>(x: Operand<D>, approximate = false): Output<D> => {
+    const output = asOutput(x);
+    const inner = approximate
+      ? tanh(mul(add(output, mul(mul(mul(output, output), output), 0.044715)), Math.sqrt(2 / Math.PI)))
+      : erf(div(output, Math.SQRT2));
+    return mul(mul(output, 0.5), add(inner, 1)) as Output<D>;
+  },
+  { scoped: true },
+);
 
 /** Softmax along an axis. */
-export function softmax<D extends DType>(x: Operand<D>, axis = -1, options?: OpOptions): Output<D> {
-  return alongLast(asOutput(x), axis, (y) => raw.softmax(y, options)) as Output<D>;
-}
+export const softmax = keywords<{ axis: number }>()(
+  1,
+  ['axis'],
+  <D extends DType>(x: Operand<D>, axis = -1, options?: OpOptions): Output<D> =>
+    alongLast(asOutput(x), axis, raw.softmax, options) as Output<D>,
+);
 
-export function logSoftmax<D extends DType>(x: Operand<D>, axis = -1, options?: OpOptions): Output<D> {
-  return alongLast(asOutput(x), axis, (y) => raw.logSoftmax(y, options)) as Output<D>;
-}
+export const logSoftmax = keywords<{ axis: number }>()(
+  1,
+  ['axis'],
+  <D extends DType>(x: Operand<D>, axis = -1, options?: OpOptions): Output<D> =>
+    alongLast(asOutput(x), axis, raw.logSoftmax, options) as Output<D>,
+);
 
 /** TensorFlow's softmax uses the last axis: transposes another axis to the end and back. */
-function alongLast(x: Output, axis: number, f: (x: Output) => Output): Output {
-  if (axis === -1 || (x.rank !== null && axis === x.rank - 1)) return f(x);
+function alongLast(
+  x: Output,
+  axis: number,
+  f: (x: Output, options?: OpOptions) => Output,
+  options?: OpOptions,
+): Output {
+  if (axis === -1 || (x.rank !== null && axis === x.rank - 1)) return f(x, options);
   if (x.rank === null) throw invalid(`softmax over axis ${axis} needs an input of known rank; got ${x}`);
   const order = Array.from({ length: x.rank }, (_, i) => i);
   const at = axis < 0 ? axis + x.rank : axis;
   [order[at], order[x.rank - 1]] = [x.rank - 1, at];
-  return transpose(f(transpose(x, order)), order);
+  return raw.transpose(f(transpose(x, order)), Tensor.of(order, { dtype: 'int32' }), options);
 }
 
 /** Cross entropy of probabilities (labels) and logits, one value per row. */
@@ -86,7 +131,14 @@ export const sparseSoftmaxCrossEntropyWithLogits = namedOperands(
 );
 
 /** Cross entropy of independent binary labels and logits, stable for large logits. */
-export const sigmoidCrossEntropyWithLogits = namedOperands('labels', 'logits', (labels, logits): Output => {
+export const sigmoidCrossEntropyWithLogits = namedOperands(
+  'labels',
+  'logits',
+  (labels, logits, options: OpOptions = {}): Output =>
+    withOptions(logits, options, () => sigmoidCrossEntropy(labels, logits)),
+);
+
+function sigmoidCrossEntropy(labels: Operand, logits: Operand): Output {
   const x = asOutput(logits);
   const z = asOutput(labels, x.dtype);
   // `where` instead of max and abs: the gradients sum to sigmoid(x) - z at x = 0 too.
@@ -95,7 +147,7 @@ export const sigmoidCrossEntropyWithLogits = namedOperands('labels', 'logits', (
   const positive = where(isPositive, x, zero);
   const minusSize = where(isPositive, neg(x), x);
   return add(sub(positive, mul(x, z)), log1p(exp(minusSize)));
-});
+}
 
 export const biasAdd = <D extends DType>(x: Operand<D>, bias: Operand<D>, options?: OpOptions): Output<D> =>
   raw.biasAdd(x, bias, options);
@@ -159,15 +211,24 @@ export const maxPool = pooling(raw.maxPool as typeof raw.avgPool);
 export const avgPool = pooling(raw.avgPool);
 
 /** Whether the target class is among the k largest predictions. */
-export function inTopK(predictions: Operand, targets: Operand, k: number): Output<'bool'> {
-  const classes = asOutput(integers(targets));
-  return raw.inTopKV2(predictions, classes, asOutput(k, classes.dtype));
-}
+export const inTopK = keywords<{ k: number }>()(
+  2,
+  ['k'],
+  (predictions: Operand, targets: Operand, k = 1, options?: OpOptions): Output<'bool'> => {
+    const classes = asOutput(integers(targets));
+    return raw.inTopKV2(predictions, classes, asOutput(k, classes.dtype), options);
+  },
+);
 
 /** Divides by the Euclidean norm along an axis. */
-export function l2Normalize(x: Operand, axis: number | readonly number[], epsilon = 1e-12): Output {
-  const output = asOutput(x);
-  const axes = typeof axis === 'number' ? [axis] : axis;
-  const squares = raw.sum(raw.square(output), asOutput([...axes], 'int32'), { keepDims: true });
-  return mul(output, raw.rsqrt(maximum(squares, epsilon)));
-}
+export const l2Normalize = keywords<{ axis: number | readonly number[]; epsilon: number }>()(
+  1,
+  ['axis', 'epsilon'],
+  (x: Operand, axis?: number | readonly number[], epsilon = 1e-12): Output => {
+    const output = asOutput(x);
+    const axes = typeof axis === 'number' ? [axis] : axis;
+    const squares = raw.sum(raw.square(output), reductionAxes(output, axes), { keepDims: true });
+    return mul(output, raw.rsqrt(maximum(squares, epsilon)));
+  },
+  { scoped: true },
+);

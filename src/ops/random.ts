@@ -6,6 +6,7 @@ import type { Shape } from '../tensor/shape.js';
 import { asOutput, type Operand } from './build.js';
 import { asShape } from './creation.js';
 import * as raw from './generated/index.js';
+import { keywords } from './keywords.js';
 import { add, mul } from './math.js';
 
 /** TensorFlow's graph seed if only an op seed is set. */
@@ -34,7 +35,18 @@ export function setRandomSeed(seed: number): void {
   currentGraph().seed = seed;
 }
 
-export function randomUniform<D extends DType = 'float32'>(
+export const randomUniform = keywords<
+  RandomOptions & Record<'low' | 'minval' | 'high' | 'maxval', number | bigint>
+>()(
+  1,
+  [
+    ['low', 'minval'],
+    ['high', 'maxval'],
+  ],
+  uniform,
+);
+
+function uniform<D extends DType = 'float32'>(
   shape: Shape | Operand,
   low: number | bigint = 0,
   high: number | bigint = 1,
@@ -62,9 +74,15 @@ const normal =
   ): Output<D> =>
     add(mul(draw(asShape(shape), { dtype, ...opSeeds(seed), ...rest }), stddev), mean) as Output<D>;
 
-export const randomNormal = normal(raw.randomStandardNormal);
+type NormalKeywords = RandomOptions & Record<'mean' | 'stddev', number>;
+
+export const randomNormal = keywords<NormalKeywords>()(
+  1,
+  ['mean', 'stddev'],
+  normal(raw.randomStandardNormal),
+);
 /** Normal, with values beyond two standard deviations redrawn. */
-export const truncatedNormal = normal(raw.truncatedNormal);
+export const truncatedNormal = keywords<NormalKeywords>()(1, ['mean', 'stddev'], normal(raw.truncatedNormal));
 
 /** Shuffles the rows. */
 export function randomShuffle(x: Operand, { seed, ...rest }: RandomOptions = {}): Output {

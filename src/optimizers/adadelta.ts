@@ -8,6 +8,7 @@
  *
  * Slots: `accum` (a) and `accum_update` (u), from 0. A sparse gradient touches only its own rows.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
@@ -32,7 +33,7 @@ export class AdadeltaOptimizer extends Optimizer {
   readonly #rho: Hyperparameter;
   readonly #epsilon: Hyperparameter;
 
-  constructor(learningRate: Hyperparameter = 0.001, options: AdadeltaOptions = {}) {
+  constructor(learningRate: Hyperparameter = 0.001, options: OrNull<AdadeltaOptions> = {}) {
     super(options, 'Adadelta');
     this.learningRate = learningRate;
     this.#rho = options.rho ?? 0.95;

@@ -6,6 +6,7 @@
  *
  * Slots: `accumulator`, from 0.1. A sparse gradient touches only its own rows.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
@@ -22,7 +23,7 @@ export class AdagradOptimizer extends Optimizer {
   protected readonly slots: readonly SlotSpec[];
   override readonly learningRate: Hyperparameter;
 
-  constructor(learningRate: Hyperparameter, options: AdagradOptions = {}) {
+  constructor(learningRate: Hyperparameter, options: OrNull<AdagradOptions> = {}) {
     super(options, 'Adagrad');
     const initial = options.initialAccumulatorValue ?? 0.1;
     checkHyperparameter(this.name, 'learning rate', learningRate);

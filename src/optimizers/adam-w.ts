@@ -9,6 +9,7 @@
  * the same name did neither. Unlike Keras, repeated rows of a sparse gradient are summed before they are squared,
  * as in all other optimizers here. Slots are Adam's, under the name `AdamW`.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { mul } from '../ops/math.js';
@@ -27,7 +28,7 @@ export class AdamWOptimizer extends AdamOptimizer {
   readonly #weightDecay: Hyperparameter;
   readonly #decays: (variable: Variable) => boolean;
 
-  constructor(learningRate: Hyperparameter = 0.001, options: AdamWOptions = {}) {
+  constructor(learningRate: Hyperparameter = 0.001, options: OrNull<AdamWOptions> = {}) {
     super(learningRate, { epsilon: 1e-7, ...options }, 'AdamW');
     this.#weightDecay = options.weightDecay ?? 0.004;
     this.#decays = options.decays ?? (() => true);

@@ -11,6 +11,7 @@
  * A sparse gradient counts as zero in its missing rows: m and v decay, and w moves, in all rows. It is never
  * converted to dense, but a step takes time proportional to the table size; for large tables use Adagrad or FTRL.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { group } from '../ops/creation.js';
@@ -41,7 +42,7 @@ export class AdamOptimizer extends Optimizer {
   readonly #betas: readonly [number, number];
   readonly #epsilon: Hyperparameter;
 
-  constructor(learningRate: Hyperparameter = 0.001, options: AdamOptions = {}, defaultName = 'Adam') {
+  constructor(learningRate: Hyperparameter = 0.001, options: OrNull<AdamOptions> = {}, defaultName = 'Adam') {
     super(options, defaultName);
     this.learningRate = learningRate;
     this.#betas = [options.beta1 ?? 0.9, options.beta2 ?? 0.999];

@@ -1,7 +1,7 @@
 /** Input checks of the optimizers; errors name the variable. */
 import { invalid, ShoalError } from '../errors/errors.js';
-import { type Gradient, IndexedSlices } from '../gradients/index.js';
-import { Output } from '../graph/operation.js';
+import { type Gradient, IndexedSlices, isDifferentiableType } from '../gradients/index.js';
+import { type Operation, Output } from '../graph/operation.js';
 import { type DType, isFloating } from '../tensor/dtype.js';
 import { formatShape, type PartialShape } from '../tensor/shape.js';
 import { Variable } from '../variables/variable.js';
@@ -15,11 +15,46 @@ export function checkFloating(what: string, dtype: DType): void {
 
 export function noGradients(owner: string, variables: readonly Variable[], loss?: Output): ShoalError {
   const names = variables.map(({ name }) => `'${name}'`).join(', ');
+  const cut = loss && cutBetween(variables, loss);
+  const where = cut ? `; the path to the loss is cut by ${cut.type} '${cut.name}'` : '';
   return new ShoalError(
     'SHOAL_NO_GRADIENT',
-    `${owner}: no gradient for any of its variables: ${names}${loss ? ` (loss: ${loss})` : ''}`,
-    { hint: 'The loss must depend on at least one of them through a path without stopGradient.' },
+    `${owner}: no gradient for any of its variables: ${names}${loss ? ` (loss: ${loss})` : ''}${where}`,
+    {
+      hint: cut ? hintAbout(cut) : 'The loss must depend on at least one of them.',
+      ...(cut && { op: cut.name }),
+    },
   );
+}
+
+function hintAbout({ type, outputs }: Operation): string {
+  if (isStop(type)) return 'It stops gradients on purpose: leave it out between the variables and the loss.';
+  return (
+    `The result of ${type}, ${outputs[0]?.dtype}, has no gradient, also after a cast: compute the loss from what ` +
+    'it gets, for example a cross-entropy of the scores instead of the classes.'
+  );
+}
+
+const isStop = (type: string): boolean => type === 'StopGradient';
+
+/** The op nearest to the loss that depends on one of the variables and passes no gradient on to it. */
+function cutBetween(variables: readonly Variable[], loss: Output): Operation | undefined {
+  const handles = new Set(variables.map(({ handle }) => handle.op));
+  const isDifferentiable = ({ dtype }: Output) => isDifferentiableType(dtype);
+  for (const op of opsBefore(loss.op)) {
+    const isCut = isStop(op.type) || (op.inputs.some(isDifferentiable) && !op.outputs.some(isDifferentiable));
+    if (!isCut) continue;
+    for (const earlier of opsBefore(op)) if (handles.has(earlier)) return op;
+  }
+  return undefined;
+}
+
+/** An op and all that it depends on, the nearest first. */
+function opsBefore(start: Operation): Iterable<Operation> {
+  const found = new Set([start]);
+  // A set yields what is added during its iteration.
+  for (const op of found) for (const input of op.inputs) found.add(input.op);
+  return found;
 }
 
 /** Validates all pairs; returns those that have a gradient. */
@@ -37,8 +72,9 @@ export function checkPairs(
     }
     if (seen.has(variable)) throw invalid(`Variable '${variable.name}' is passed to ${owner} twice`);
     seen.add(variable);
+    if (gradient === null) continue;
     checkFloating(`Variable '${variable.name}'`, variable.dtype);
-    if (gradient !== null) checkGradient(gradient, variable);
+    checkGradient(gradient, variable);
   }
   const graphs = new Set([...seen].map(({ graph }) => graph));
   if (graphs.size > 1) throw invalid(`${owner}: the variables belong to different graphs`);

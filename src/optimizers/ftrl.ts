@@ -10,6 +10,7 @@
  * Slots: `accum` (a) from 0.1, `linear` (z) from 0. A sparse gradient touches only its own rows, in the
  * table and in both slots.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
@@ -51,7 +52,7 @@ export class FtrlOptimizer extends Optimizer {
   readonly #shrinkage: number;
   readonly #beta: number;
 
-  constructor(learningRate: Hyperparameter, options: FtrlOptions = {}) {
+  constructor(learningRate: Hyperparameter, options: OrNull<FtrlOptions> = {}) {
     super(options, 'Ftrl');
     const initial = options.initialAccumulatorValue ?? 0.1;
     this.learningRate = learningRate;
@@ -68,8 +69,8 @@ export class FtrlOptimizer extends Optimizer {
     checkHyperparameter(this.name, 'l2 shrinkage strength', this.#shrinkage, { min: 0 });
     checkHyperparameter(this.name, 'beta', this.#beta, { min: 0 });
     this.slots = [
-      { slot: 'accum', initial, suffix: options.accumName },
-      { slot: 'linear', initial: 0, suffix: options.linearName },
+      { slot: 'accum', initial, suffix: options.accumName ?? undefined },
+      { slot: 'linear', initial: 0, suffix: options.linearName ?? undefined },
     ];
   }
 

@@ -6,6 +6,7 @@
  * Slots: none. Repeated rows of a sparse gradient are added one after another, as in TensorFlow; with many rows
  * it uses several threads, and the order of additions may differ between runs.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
@@ -19,7 +20,7 @@ export class GradientDescentOptimizer extends Optimizer {
   protected override readonly takesDuplicates = true;
   override readonly learningRate: Hyperparameter;
 
-  constructor(learningRate: Hyperparameter, options: OptimizerOptions = {}) {
+  constructor(learningRate: Hyperparameter, options: OrNull<OptimizerOptions> = {}) {
     super(options, 'GradientDescent');
     checkHyperparameter(this.name, 'learning rate', learningRate);
     this.learningRate = learningRate;

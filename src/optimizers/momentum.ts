@@ -6,6 +6,7 @@
  *
  * Slots: `momentum`, from 0. A sparse gradient moves only its own rows, and only their momentum decays.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
@@ -25,7 +26,7 @@ export class MomentumOptimizer extends Optimizer {
   readonly #momentum: Hyperparameter;
   readonly #useNesterov: boolean;
 
-  constructor(learningRate: Hyperparameter, momentum: Hyperparameter, options: MomentumOptions = {}) {
+  constructor(learningRate: Hyperparameter, momentum: Hyperparameter, options: OrNull<MomentumOptions> = {}) {
     super(options, 'Momentum');
     checkHyperparameter(this.name, 'learning rate', learningRate);
     checkHyperparameter(this.name, 'momentum', momentum);

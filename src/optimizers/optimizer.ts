@@ -3,13 +3,16 @@
  * slots and how a dense or a sparse gradient updates one variable. The updates of a step run in parallel; the
  * global step is incremented after all of them.
  */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { type Gradient, gradients, IndexedSlices } from '../gradients/index.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import type { Operand } from '../ops/build.js';
 import { constant, group } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
+import { isFloating } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
 import { GraphKeys } from '../variables/collections.js';
 import { getGlobalStep } from '../variables/global-step.js';
@@ -71,9 +74,9 @@ export abstract class Optimizer {
   readonly #slots = new Map<string, Map<Variable, Variable>>();
   readonly #shared = new Map<Graph, Map<string, Variable>>();
 
-  constructor({ name, useLocking = false }: OptimizerOptions, defaultName: string) {
+  constructor({ name, useLocking }: OrNull<OptimizerOptions>, defaultName: string) {
     this.name = name ?? defaultName;
-    this.useLocking = useLocking;
+    this.useLocking = useLocking ?? false;
   }
 
   /** In order of creation, which numbers their names. */
@@ -100,7 +103,8 @@ export abstract class Optimizer {
   }
 
   /** The op that computes the gradients of the loss and applies them. */
-  minimize(loss: Output, options: ComputeGradientsOptions & ApplyGradientsOptions = {}): Operation {
+  minimize(loss: Output, given: OrNull<ComputeGradientsOptions & ApplyGradientsOptions> = {}): Operation {
+    const options = withoutNull<ComputeGradientsOptions & ApplyGradientsOptions>(given);
     const pairs = this.computeGradients(loss, options);
     if (pairs.every(([gradient]) => gradient === null)) {
       throw noGradients(
@@ -113,7 +117,8 @@ export abstract class Optimizer {
   }
 
   /** The gradient of each variable; null if the loss does not depend on it. */
-  computeGradients(loss: Output, options: ComputeGradientsOptions = {}): GradientAndVariable[] {
+  computeGradients(loss: Output, given: OrNull<ComputeGradientsOptions> = {}): GradientAndVariable[] {
+    const options = withoutNull<ComputeGradientsOptions>(given);
     checkFloating(`The loss ${loss}`, loss.dtype);
     const variables = flatten(options.varList ?? trainableVariables(loss.graph));
     if (variables.length === 0) {
@@ -121,23 +126,27 @@ export abstract class Optimizer {
         hint: 'Create trainable variables before calling minimize, or pass varList.',
       });
     }
-    for (const variable of variables) checkFloating(`Variable '${variable.name}'`, variable.dtype);
-    const found = gradients([loss], variables, {
+    // As in TensorFlow, variables without gradients, such as integers, are ignored.
+    const trained = variables.filter(({ dtype }) => isFloating(dtype));
+    const found = gradients([loss], trained, {
       ...(options.gradLoss === undefined ? {} : { gradYs: [options.gradLoss] }),
     });
-    return variables.map((variable, i) => [found[i] ?? null, variable]);
+    return variables.map((variable) => [found[trained.indexOf(variable)] ?? null, variable]);
   }
 
   /** The op that applies the gradients, for example after clipping. */
-  applyGradients(pairs: readonly GradientAndVariable[], options: ApplyGradientsOptions = {}): Operation {
+  applyGradients(
+    pairs: readonly GradientAndVariable[],
+    options: OrNull<ApplyGradientsOptions> = {},
+  ): Operation {
     const given = checkPairs(this.name, pairs);
     const variables = given.map(([, variable]) => variable);
     const graph = (variables[0] as Variable).graph;
-    const { globalStep, guard } = options;
+    const { globalStep, guard, name = this.name } = withoutNull<ApplyGradientsOptions>(options);
     return graph.asDefault(() => {
       this.createShared(variables);
       for (const variable of variables) this.#createSlots(variable);
-      const trainOp = graph.nameScope(options.name ?? this.name, (scope) => {
+      const trainOp = graph.nameScope(name, (scope) => {
         const values = new Hyperparameters(graph, scope, globalStep ?? getGlobalStep(graph));
         const travelling = packTravellers(graph, this.#once(given));
         const updates = (guard?.admit(travelling) ?? travelling).map(([gradient, variable]) =>

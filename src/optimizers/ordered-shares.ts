@@ -148,6 +148,8 @@ export function orderedShare(
     },
     advance: (now) =>
       group(places.map(({ sum }) => raw.resourceAccumulatorSetGlobalStep(sum, now as Output<'int64'>))),
+    count: () =>
+      raw.addN(places.map(({ sum }) => raw.resourceAccumulatorNumAccumulated(sum))) as Output<'int32'>,
     clear: (now) =>
       group(
         places.map(({ sum, last }) =>

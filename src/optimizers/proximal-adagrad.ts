@@ -8,6 +8,7 @@
  *
  * Slots: `accumulator`, from 0.1. A sparse gradient touches only its own rows.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
@@ -24,7 +25,7 @@ export interface ProximalAdagradOptions extends ProximalOptions {
 export class ProximalAdagradOptimizer extends ProximalOptimizer {
   protected readonly slots: readonly SlotSpec[];
 
-  constructor(learningRate: Hyperparameter, options: ProximalAdagradOptions = {}) {
+  constructor(learningRate: Hyperparameter, options: OrNull<ProximalAdagradOptions> = {}) {
     super(learningRate, options, 'ProximalAdagrad');
     const initial = options.initialAccumulatorValue ?? 0.1;
     checkHyperparameter(this.name, 'learning rate', learningRate, { above: 0 });

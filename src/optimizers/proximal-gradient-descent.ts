@@ -6,6 +6,7 @@
  *
  * Slots: none. A sparse gradient touches only its own rows.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
@@ -19,7 +20,7 @@ export type ProximalGradientDescentOptions = ProximalOptions;
 export class ProximalGradientDescentOptimizer extends ProximalOptimizer {
   protected readonly slots: readonly SlotSpec[] = [];
 
-  constructor(learningRate: Hyperparameter, options: ProximalGradientDescentOptions = {}) {
+  constructor(learningRate: Hyperparameter, options: OrNull<ProximalGradientDescentOptions> = {}) {
     super(learningRate, options, 'ProximalGradientDescent');
     checkHyperparameter(this.name, 'learning rate', learningRate);
   }

@@ -2,6 +2,7 @@
  * The base of the proximal optimizers: learning rate, and the strengths of the l1 and l2 penalties whose proximal map
  * follows each step.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
 import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from './hyperparameters.js';
@@ -19,7 +20,7 @@ export abstract class ProximalOptimizer extends Optimizer {
   readonly #l1: number;
   readonly #l2: number;
 
-  constructor(learningRate: Hyperparameter, options: ProximalOptions, defaultName: string) {
+  constructor(learningRate: Hyperparameter, options: OrNull<ProximalOptions>, defaultName: string) {
     super(options, defaultName);
     this.learningRate = learningRate;
     this.#l1 = options.l1RegularizationStrength ?? 0;

@@ -9,6 +9,7 @@
  * Slots: `rms` (s) from 1, `mg` (c, centered only) from 0, `momentum` (m) from 0. A sparse gradient
  * touches only its own rows.
  */
+import type { OrNull } from '../errors/null-options.js';
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
@@ -36,7 +37,7 @@ export class RmsPropOptimizer extends Optimizer {
   readonly #momentum: Hyperparameter;
   readonly #epsilon: Hyperparameter;
 
-  constructor(learningRate: Hyperparameter, options: RmsPropOptions = {}) {
+  constructor(learningRate: Hyperparameter, options: OrNull<RmsPropOptions> = {}) {
     super(options, 'RMSProp');
     this.#centered = options.centered ?? false;
     this.learningRate = learningRate;

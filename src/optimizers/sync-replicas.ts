@@ -25,6 +25,7 @@ import type {
   Optimizer,
 } from './optimizer.js';
 import { noStep, orderedShare, StepCounters } from './ordered-shares.js';
+import { type Mark, SyncMarks } from './sync-marks.js';
 import { first, type Share, share } from './sync-shares.js';
 import { SyncTokens, tokenCounts } from './sync-tokens.js';
 
@@ -48,6 +49,12 @@ export interface SyncReplicasOptions {
 /** A variable on the queue's device, not checkpointed: initialized once steps may have run. */
 const STARTED = 'sync_replicas/started';
 
+interface ChiefParts {
+  readonly localStep: Variable;
+  readonly counters: StepCounters | undefined;
+  readonly marks: SyncMarks;
+}
+
 interface ChiefOps {
   readonly sync: Operation;
   readonly tokens: SyncTokens;
@@ -63,6 +70,24 @@ interface ChiefOps {
   readonly restart: Operation;
   readonly reset: Operation;
   readonly setLocalStep: Operation;
+  readonly attempt: Output<'int64'>;
+  readonly progress: SyncProgress;
+}
+
+/** Shows how far a step is. A mark is to be read only if it is set. */
+export interface SyncProgress {
+  readonly step: Output<'int64'>;
+  /** The tokens that each worker has not taken. */
+  readonly tokens: Output<'int32'>;
+  /** The marks of each worker (see `areWaiting`). */
+  readonly workers: readonly (readonly Mark[])[];
+  readonly devices: readonly {
+    readonly device: string;
+    /** The attempt that took gradients last. */
+    readonly taken: Mark;
+    /** The number of gradients that a variable of the device has. */
+    readonly gradients: Output<'int32'>;
+  }[];
 }
 
 export class SyncReplicasOptimizer {
@@ -124,6 +149,21 @@ export class SyncReplicasOptimizer {
   /** The tokens that each worker had not taken when the last run of `syncOp` was about to give new ones. */
   get tokensLeft(): Output<'int32'> {
     return this.#made.left;
+  }
+
+  /** The number of the attempt, to be fed with `syncOp`: one that no chief has used. Default: 0. @internal */
+  get attempt(): Output<'int64'> {
+    return this.#made.attempt;
+  }
+
+  /** How far the current step is, for a chief that asks why it takes long. @internal */
+  get progress(): SyncProgress {
+    return this.#made.progress;
+  }
+
+  /** The number of gradients that a step needs. @internal */
+  get required(): number {
+    return this.#required;
   }
 
   /** The chief runs this when a step takes long: workers that have no token get one. */
@@ -226,11 +266,19 @@ export class SyncReplicasOptimizer {
             : share(gradient, variable, localStep),
         ),
       );
+      const marks = new SyncMarks({
+        globalStep,
+        variables: given.map(([, variable]) => variable),
+        workers,
+        own,
+      });
+      const begins = () => marks.begins();
       const trainOp = graph.controlDependencies(
-        shares.map(({ give }) => give),
-        () => localStep.assign(tokens.take(), { name: 'local_step_update' }),
+        [...shares.map(({ give }) => give), ...marks.given(shares, given, localStep)],
+        () => localStep.assign(tokens.take(begins), { name: 'local_step_update' }),
       );
-      this.#ops = this.#chiefOps(shares, tokens, globalStep as Variable<'int64'>, { localStep, counters });
+      const parts = { localStep, counters, marks };
+      this.#ops = this.#chiefOps(shares, tokens, globalStep as Variable<'int64'>, parts);
       graph.addToCollection(GraphKeys.resetOps, this.#ops.reset);
       return trainOp;
     });
@@ -260,7 +308,7 @@ export class SyncReplicasOptimizer {
     shares: readonly Share[],
     tokens: SyncTokens,
     globalStep: Variable<'int64'>,
-    { localStep, counters }: { readonly localStep: Variable; readonly counters: StepCounters | undefined },
+    { localStep, counters, marks }: ChiefParts,
   ): ChiefOps {
     const { graph } = globalStep;
     const required = Tensor.of(this.#required, { dtype: 'int32' });
@@ -291,7 +339,7 @@ export class SyncReplicasOptimizer {
       raw.varHandleOp({ dtype: 'int64', shape: [], sharedName: STARTED }),
     );
     return {
-      sync: group([sync]),
+      sync: group([sync, marks.taken(taken)]),
       tokens,
       left,
       topUp: tokens.topUp(),
@@ -308,7 +356,18 @@ export class SyncReplicasOptimizer {
         ...shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(first()))),
         ...(counters ? [counters.set(noStep())] : []),
       ]),
-      setLocalStep: localStep.assign(globalStep.read()),
+      setLocalStep: group([localStep.assign(globalStep.read()), marks.begins()]),
+      attempt: marks.attempt,
+      progress: {
+        step: graph.colocateWith(globalStep.handle, () => globalStep.read()) as Output<'int64'>,
+        tokens: tokens.left(),
+        workers: marks.ofWorkers(),
+        devices: marks.ofDevices().map((taken, i) => {
+          const device = marks.devices[i] as string;
+          const { variable, count } = shares.find(({ variable }) => variable.device === device) as Share;
+          return { device, taken, gradients: graph.colocateWith(variable.handle, count) };
+        }),
+      },
     };
   }
 }

@@ -20,6 +20,8 @@ export interface Share {
   readonly advance: (step: Output) => Operation;
   /** Drops the accumulated gradients, and later ones of steps before this one. */
   readonly clear: (step: Output | Tensor) => Operation;
+  /** The number of gradients that are there. */
+  readonly count: () => Output<'int32'>;
 }
 
 /** The largest step: a gradient of it is never stale. */
@@ -49,6 +51,7 @@ export function share(gradient: Output | IndexedSlices, variable: Variable, loca
       give: raw.resourceAccumulatorApplyGradient(sum, localStep, gradient),
       take: (required) => raw.resourceAccumulatorTakeGradient(sum, required, { dtype }),
       advance: (step) => raw.resourceAccumulatorSetGlobalStep(sum, step),
+      count: () => raw.resourceAccumulatorNumAccumulated(sum),
     };
   }
   const sum = raw.sparseConditionalAccumulator({ dtype, shape, sharedName });
@@ -73,6 +76,7 @@ export function share(gradient: Output | IndexedSlices, variable: Variable, loca
       return new IndexedSlices(values, indices, gradient.denseShape, true);
     },
     advance: (step) => raw.accumulatorSetGlobalStep(sum, step),
+    count: () => raw.accumulatorNumAccumulated(sum),
   };
 }
 

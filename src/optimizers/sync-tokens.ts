@@ -7,7 +7,7 @@ import { invalid, isShoalError } from '../errors/errors.js';
 import { formatDevice, parseDevice } from '../graph/device.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
-import { group } from '../ops/creation.js';
+import { group, noOp } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { Variable } from '../variables/variable.js';
@@ -45,12 +45,14 @@ export class SyncTokens {
     );
   }
 
-  /** Waits for a token of this worker and returns the global step. */
-  take(): Output {
+  /** Waits for a token of this worker, makes `then`, and returns the global step. */
+  take(then: () => Operation = () => noOp()): Output {
     const graph = currentGraph();
     return graph.colocateWith(this.#globalStep.handle, () => {
       const [token] = raw.queueDequeueV2(this.#own, { componentTypes: ['bool'] });
-      return graph.controlDependencies([(token as Output).op], () => this.#globalStep.read());
+      return graph.controlDependencies([(token as Output).op], () =>
+        graph.controlDependencies([then()], () => this.#globalStep.read()),
+      );
     });
   }
 

@@ -2,10 +2,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
-import { hostname, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Staging } from './staging.js';
+import { owner, Staging } from './staging.js';
 
 let root: string;
 let target: string;
@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 
-const host = hostname().replace(/[^A-Za-z0-9.]/g, '_');
+const host = owner();
 
 /** The id of a process that has ended. */
 async function endedProcess(): Promise<number> {
@@ -60,9 +60,11 @@ test('the next export removes the leftovers of killed ones, and nothing else', a
   const own = `.7.tmp-${host}-${process.pid}-0123456789ab`;
   const alive = `.7.tmp-${host}-${process.ppid}-0123456789ab`;
   const elsewhere = '.7.tmp-another.host-1-0123456789ab';
+  // A running exporter in a container with the same host name: its process id means nothing here.
+  const container = `.7.tmp-${host.slice(0, -1)}x-${await endedProcess()}-0123456789ab`;
   const old = '.7.tmp-another.host-2-0123456789ab';
   const others = ['.8.tmp-x', '.7.tmp-notes', `.77.tmp-${host}-1-0123456789ab`];
-  for (const name of [dead, own, alive, elsewhere, old, ...others]) await mkdir(join(root, name));
+  for (const name of [dead, own, alive, elsewhere, container, old, ...others]) await mkdir(join(root, name));
   const yesterday = new Date(Date.now() - 25 * 60 * 60 * 1000);
   await utimes(join(root, old), yesterday, yesterday);
   const running = await Staging.open(target);
@@ -71,9 +73,9 @@ test('the next export removes the leftovers of killed ones, and nothing else', a
   expect(left).not.toContain(dead);
   expect(left).not.toContain(own);
   expect(left).not.toContain(old);
-  for (const name of [alive, elsewhere, ...others]) expect(left).toContain(name);
+  for (const name of [alive, elsewhere, container, ...others]) expect(left).toContain(name);
   expect(left).toContain(running.directory.slice(root.length + 1));
   await running.discard();
   await staging.discard();
-  expect((await readdir(root)).sort()).toEqual([alive, elsewhere, ...others].sort());
+  expect((await readdir(root)).sort()).toEqual([alive, elsewhere, container, ...others].sort());
 });

@@ -2,19 +2,20 @@
  * The directory in which an export is written, beside its target and under a hidden name, until one rename publishes
  * it. A reader of the target sees a complete export or none. A target that is not empty is never changed.
  *
- * The name contains the host and the process of the writer, so that the next export can distinguish the leftovers of a
+ * The name contains the host, the container and the process of the writer, so that the next export can distinguish the leftovers of a
  * killed exporter from the files of a running one.
  */
 import { randomBytes } from 'node:crypto';
 import { lstat, mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
+import { processSpace } from '../../scripts/setup/process-space.mjs';
 import { faultPoint } from '../async/fault-point.js';
 import { messageOf, ShoalError } from '../errors/errors.js';
 import { makeDirectory } from '../files/directories.js';
 import { syncDirectory } from '../store/disk/publish.js';
 
-/** A staging directory of another host, or of a process id that is in use, is not removed until it is this old. */
+/** Before this age a staging directory of another host or container, or of a process id in use, is not removed. */
 const STALE_MS = 24 * 60 * 60 * 1000;
 
 /** The staging directories of this process. */
@@ -116,7 +117,8 @@ export async function checkVacant(target: string): Promise<void> {
   if (found && (!found.isDirectory() || (await readdir(target)).length > 0)) throw occupied(target);
 }
 
-const owner = (): string => hostname().replace(/[^A-Za-z0-9.]/g, '_');
+/** A container may have the name of another one, whose processes this one does not see. */
+export const owner = (): string => `${hostname().replace(/[^A-Za-z0-9.]/g, '_')}.${processSpace()}`;
 
 /** Removes the leftovers of killed exporters to these targets of a directory. */
 export async function removeLeftovers(parent: string, isMeant: (target: string) => boolean): Promise<void> {

@@ -1,7 +1,8 @@
 /** Blocking native calls on a thread of the pool, with a deadline and a signal. */
 import { abortError, type WaitOptions } from '../async/deadline.js';
 import { invalid, messageOf, ShoalError } from '../errors/errors.js';
-import { nativeCallQueue } from './native-call-queue.js';
+import type { BlockingCall } from '../native/extra-threads.js';
+import { nativeCallQueue, type StartCall } from './native-call-queue.js';
 
 /** A longer timer would fire immediately. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -13,8 +14,8 @@ export type Done = {
 };
 
 export interface NativeCall {
-  /** Makes the call; calls `done` when it has returned. */
-  readonly start: (done: Done) => void;
+  /** Makes the native call by `call`; calls `done` when it has returned. */
+  readonly start: (done: Done, call: BlockingCall) => void;
   /** Frees prepared resources if the call is abandoned before it starts. */
   readonly drop?: () => void;
   /** Bypasses the queue, for calls that unblock others. */
@@ -55,7 +56,7 @@ export function nativeCall<T>(what: string, wait: WaitOptions, call: NativeCall)
     if (timeoutMs !== undefined && timeoutMs <= LONGEST_TIMER_MS) {
       timer = setTimeout(() => giveUp(deadlineError(what, timeoutMs)), timeoutMs);
     }
-    const launch = (leave: () => void) => {
+    const launch: StartCall = (leave, onThread) => {
       if (state === 'given-up') {
         leave();
         return;
@@ -74,7 +75,7 @@ export function nativeCall<T>(what: string, wait: WaitOptions, call: NativeCall)
         else settle(value, resolve as (value: unknown) => void, reject);
       };
       try {
-        call.start(done as Done);
+        call.start(done as Done, onThread);
       } catch (error) {
         done(asError(error));
       }

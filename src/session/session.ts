@@ -3,8 +3,10 @@
  * not block the event loop. A run that is abandoned (by timeout or signal) rejects immediately; the native call counts
  * as abandoned until it returns.
  */
+
 import type { WaitOptions } from '../async/deadline.js';
 import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { newBuffer, packOutputs, takeBuffer } from '../native/buffer.js';
@@ -17,7 +19,7 @@ import { Tensor, type TensorLike } from '../tensor/tensor.js';
 import { type Feed, type Feeds, feed, planFeeds } from './feeds.js';
 import { type Fetches, type FetchPlan, type FetchResult, planFetches } from './fetches.js';
 import { type Inline, inlineOf } from './inline.js';
-import { type Done, nativeCall } from './native-call.js';
+import { type NativeCall, nativeCall } from './native-call.js';
 import { type Call, NativeRun } from './native-run.js';
 import {
   clusterOf,
@@ -87,21 +89,23 @@ export class Session {
   }
 
   /** Opens a session synchronously. For a remote target use `create`: a frozen peer can block the call. */
-  static open(given: SessionOptions = {}): Session {
+  static open(options: OrNull<SessionOptions> = {}): Session {
+    const given = withoutNull<SessionOptions>(options);
     const graph = given.graph ?? currentGraph();
     const own = clusterOf(given)?.openSession(graph, configOf(given));
     if (own) return new Session(graph, given.target ?? '', own);
-    const options = overCluster(given);
-    return withOptions(options, (native) => {
+    const complete = overCluster(given);
+    return withOptions(complete, (native) => {
       const pointer = checked((status) => C().TF_NewSession(graph.pointer, native, status));
-      return new Session(graph, options.target ?? '', pointer);
+      return new Session(graph, complete.target ?? '', pointer);
     });
   }
 
   /** Opens a session on a thread of the pool, within `timeoutMs`; default: no limit. */
   static async create(
-    given: SessionOptions & { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
+    asked: OrNull<SessionOptions & { readonly timeoutMs?: number; readonly signal?: AbortSignal }> = {},
   ): Promise<Session> {
+    const given = withoutNull<SessionOptions & { timeoutMs?: number; signal?: AbortSignal }>(asked);
     const graph = given.graph ?? currentGraph();
     const server = clusterOf(given);
     await server?.waitForPs(given);
@@ -110,10 +114,10 @@ export class Session {
     const options = overCluster(given);
     const graphPointer = graph.pointer;
     const what = `Opening a session${options.target ? ` at ${options.target}` : ''}`;
-    const start = (done: Done) => {
+    const start: NativeCall['start'] = (done, call) => {
       const native = newOptions(options);
       const status = takeStatus();
-      C().TF_NewSession.async(graphPointer, native, status, (failure, pointer) => {
+      call('TF_NewSession', [graphPointer, native, status], (failure, pointer) => {
         const error = failure ?? statusError(status);
         giveStatus(status);
         freeOptions(native);
@@ -137,7 +141,7 @@ export class Session {
       Pick<RunOptions, 'signal' | 'timeoutMs'> & { readonly graph: Graph },
   ): Promise<{ readonly session: Session; readonly metaGraphDef: Uint8Array }> {
     const { graph } = options;
-    const start = (done: Done) => {
+    const start: NativeCall['start'] = (done, call) => {
       const native = newOptions(options);
       const names = lendStrings(tags);
       const meta = newBuffer();
@@ -152,7 +156,7 @@ export class Session {
         meta,
         status,
       ] as const;
-      C().TF_LoadSessionFromSavedModel.async(...args, (failure, pointer) => {
+      call('TF_LoadSessionFromSavedModel', args, (failure, pointer) => {
         const error = failure ?? statusError(status);
         giveStatus(status);
         names.giveBack();
@@ -278,7 +282,7 @@ export class Session {
     if (isEmpty(call)) return Promise.resolve(plan.assemble([], tensorsOf(feeds)));
     const run = new NativeRun(call, feeds, options, false);
     const what = describeRun(call, plan);
-    const start = (done: Done) => {
+    const start: NativeCall['start'] = (done, call) => {
       // The session may have been closed and freed while the run was queued.
       if (this.#closing) {
         run.drop();
@@ -287,7 +291,7 @@ export class Session {
       }
       const { running, returned } = this.#trackNative(what);
       options.onBegun?.(running);
-      C().TF_SessionRun.async(...run.args(session), (failure) => {
+      call('TF_SessionRun', run.args(session), (failure) => {
         returned();
         const { error, values, metadata } = run.finish(failure);
         if (error) {
@@ -371,9 +375,9 @@ export class Session {
     const what = 'Closing a session';
     let isReturned = false;
     const pointer = this.#handle.release();
-    const start = (done: Done) => {
+    const start: NativeCall['start'] = (done, call) => {
       const status = takeStatus();
-      C().TF_CloseSession.async(pointer, status, (failure) => {
+      call('TF_CloseSession', [pointer, status], (failure) => {
         const error = failure ?? statusError(status);
         giveStatus(status);
         isReturned = true;

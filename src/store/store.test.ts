@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   readdirSync,
   rmSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -47,6 +48,17 @@ describe('a directory', () => {
     store = new DirectoryStore(root);
   });
   afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+  it('is created with the mode of any directory, and only its incomplete files are private', async () => {
+    mkdirSync(join(root, 'reference'));
+    const modeOf = (path: string) => statSync(path).mode & 0o777;
+    const created = join(root, 'a', 'b');
+    await new DirectoryStore(created).put('blob', randomBytes(10));
+    expect([modeOf(join(root, 'a')), modeOf(created)]).toEqual(
+      Array(2).fill(modeOf(join(root, 'reference'))),
+    );
+    expect(modeOf(join(created, RESERVED))).toBe(0o700);
+  });
 
   it('serves plain files that other programs put there', async () => {
     mkdirSync(join(root, 'given'));

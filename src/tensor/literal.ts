@@ -185,6 +185,11 @@ function toNumber(leaf: unknown, dtype: DType): number {
 
 function toBigInt(leaf: unknown, dtype: DType): bigint {
   const [low, high] = dtype === 'int64' ? [-(2n ** 63n), 2n ** 63n - 1n] : [0n, 2n ** 64n - 1n];
+  if (typeof leaf === 'number' && !Number.isInteger(leaf)) {
+    throw invalid(`${leaf} is not an integer, as elements of ${dtype} must be`, {
+      hint: 'Round it, or use a floating-point dtype such as float32.',
+    });
+  }
   if (typeof leaf === 'number' && !Number.isSafeInteger(leaf)) {
     throw invalid(`${leaf} is not an integer that ${dtype} can represent exactly`, {
       hint: 'Pass a BigInt.',

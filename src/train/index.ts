@@ -1,6 +1,7 @@
 /// <reference types="node" preserve="true" />
 /** `shoal/train`: servers, training sessions, hooks, supervisors, evaluation. TensorFlow 1's names, in camelCase. */
 export type { WhenBusy } from '../checkpoint/checkpoints.js';
+export type { GatherMode } from '../checkpoint/gather.js';
 export type { RestoreReport } from '../checkpoint/restore.js';
 export type { Hold, SaveProgress } from '../checkpoint/save.js';
 export { latestCheckpoint } from './checkpoints/latest-checkpoint.js';

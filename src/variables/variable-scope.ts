@@ -201,7 +201,10 @@ export interface NewVariableOptions<D extends DType = DType> {
   readonly collections?: readonly string[];
 }
 
-/** Creates a variable that is never shared: `tf.newVariable(tf.zeros([10]))`. */
+/**
+ * Creates a variable that is never shared: `tf.newVariable(tf.zeros([10]))`. As in TensorFlow, a whole number is an
+ * integer; JavaScript does not tell 0.0 from 0, so a weight of that value needs `dtype: 'float32'`.
+ */
 export function newVariable<D extends DType = DType>(
   initial: Operand | (() => Operand),
   { name = 'Variable', ...rest }: NewVariableOptions<D> = {},
@@ -209,10 +212,21 @@ export function newVariable<D extends DType = DType>(
   const home = homeScope();
   return inScope(home, () => {
     const unique = home.graph.uniqueName(name);
-    const made = Variable.create<D>({ ...rest, name: unique, initialValue: initial });
+    const dtype = rest.dtype ?? (wholeNumberType(initial) as D | undefined);
+    const made = Variable.create<D>({
+      ...rest,
+      ...(dtype && { dtype }),
+      name: unique,
+      initialValue: initial,
+    });
     storeOf(home.graph).set(unique, made as unknown as Variable);
     return made;
   });
+}
+
+function wholeNumberType(initial: unknown): 'int32' | 'int64' | undefined {
+  if (!Number.isSafeInteger(initial)) return undefined;
+  return initial === ((initial as number) | 0) ? 'int32' : 'int64';
 }
 
 export const globalVariables = (graph: Graph = currentGraph()): Variable[] =>

@@ -204,6 +204,18 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
     return this.#gather(indices, { [DISTINCT_ROWS]: true }, options);
   }
 
+  /** For `tf.gather`. @internal */
+  readRows(indices: Output, options: OpOptions = {}): Output<D> {
+    return this.#gather(indices, {}, options);
+  }
+
+  /** For `tf.gatherNd`. @internal */
+  readParts(indices: Output, options: OpOptions = {}): Output<D> {
+    return this.#beside(() =>
+      build('ResourceGatherNd', [this.handle, indices], { dtype: this.dtype }, options).output(),
+    ) as Output<D>;
+  }
+
   #gather(indices: Operand, attrs: Attrs, options: OpOptions): Output<D> {
     const rows = this.#beside(() =>
       build('ResourceGather', [this.handle, indices], { dtype: this.dtype, ...attrs }, options).output(),

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { IndexedSlices } from '../gradients/indexed-slices.js';
 import { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { tf } from '../index.js';
@@ -36,6 +37,46 @@ describe('a variable', () => {
     }
     expect(await value(inGraph(() => v.gather([1, 1])))).toEqual([5, 5]);
     expect(await value(inGraph(() => v.add(1).mul(2)))).toEqual([20, 12]);
+  });
+
+  test('is read in part by gather and gatherNd', async () => {
+    const v = inGraph(() =>
+      tf.variable('table', {
+        initializer: [
+          [1, 2],
+          [3, 4],
+          [5, 6],
+        ],
+      }),
+    );
+    await session.run(v.initializer);
+    for (const [make, type, expected] of [
+      [
+        () => tf.gather(v, [2, 0]),
+        'ResourceGather',
+        [
+          [5, 6],
+          [1, 2],
+        ],
+      ],
+      [
+        () =>
+          tf.gatherNd(v, [
+            [1, 1],
+            [0, 0],
+          ]),
+        'ResourceGatherNd',
+        [4, 1],
+      ],
+      [() => tf.gather(v, [1], { axis: 1 }), 'GatherV2', [[2], [4], [6]]],
+    ] as const) {
+      const rows = inGraph(make);
+      expect(rows.op.type).toBe(type);
+      expect(await value(rows)).toEqual(expected);
+    }
+    const rows = inGraph(() => tf.gather(v, [1, 1]));
+    const [gradient] = inGraph(() => tf.gradients(rows, [v]));
+    expect(gradient).toBeInstanceOf(IndexedSlices);
   });
 
   test('has TensorFlow’s op names', () => {

@@ -186,7 +186,7 @@ describe('two chiefs at once', () => {
     const training = new Training(cluster);
     const request = (): Partial<SaveRequest> => ({
       consistency: 'consistent',
-      step: async () => training.step,
+      step: async () => ({ step: training.step }),
     });
     const chiefs = [1, 2].map((incarnation) =>
       cluster.chief({ incarnation, pauseControl: training.pauseControl(), attempts: 5 }),
@@ -385,7 +385,7 @@ describe('a save that is aborted', () => {
     'while it reads the step': (stop) => ({
       step: async () => {
         stop.abort(new Error('Ctrl-C'));
-        return 2;
+        return { step: 2 };
       },
     }),
     'while it writes data': (stop) => ({

@@ -151,7 +151,7 @@ export class TestCluster implements AsyncDisposable {
   request(step: number, more: Partial<SaveRequest> = {}): SaveRequest {
     return {
       variables: this.variables,
-      step: async () => step,
+      step: async () => ({ step }),
       basename: 'model.ckpt',
       consistency: 'relaxed',
       meta: () => Buffer.from(`the graph at step ${step}`),

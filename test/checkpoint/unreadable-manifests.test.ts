@@ -86,13 +86,37 @@ describe('the newest of several', () => {
   it('in a newer format: an error that names the version, and no fallback', async () => {
     await cluster.save(chief, 1);
     const manifest = await cluster.save(chief, 2);
-    change(manifestOf(manifest), () => sealed({ ...manifest, version: 3, files: 'elsewhere' }));
+    change(manifestOf(manifest), () =>
+      sealed({ ...manifest, version: 3, release: '9.0.0', files: 'elsewhere' }),
+    );
     await cluster.set(77);
     await expect(restore()).rejects.toMatchObject({
-      code: 'SHOAL_UNSUPPORTED',
-      message: expect.stringMatching(/version 3; .*reads versions up to 2/s) as string,
+      code: 'SHOAL_VERSION_MISMATCH',
+      message: expect.stringMatching(
+        /Shoal 9\.0\.0 saved .* with version 3 of .*; this is Shoal [\d.]+, which reads versions 1 to 2/s,
+      ) as string,
     });
     expect(await cluster.step()).toBe(77);
+  });
+
+  it('in a newer format: repair, retention and the sweep leave it and its files unchanged', async () => {
+    const one = cluster.chief({ retention: { keep: 1 } });
+    const manifest = await cluster.save(one, 1, { input: () => INPUT });
+    const newer = sealed({ ...manifest, version: 3, release: '9.0.0', files: 'elsewhere' });
+    change(manifestOf(manifest), () => newer);
+    const blobs = async () => (await cluster.blobs()).filter((name) => name.includes('model.ckpt-1'));
+    const before = await blobs();
+    // A chief of the next incarnation sweeps what earlier ones have left; the store does so hourly.
+    const next = cluster.chief({ retention: { keep: 1 }, incarnation: manifest.chief.incarnation + 1 });
+    for (const step of [2, 3, 4]) await cluster.save(next, step);
+    await cluster.disks.store('chief/0').sweep();
+    expect(await blobs()).toEqual(before);
+    for (const place of PLACES)
+      expect(readFileSync(cluster.disks.path(place, manifestOf(manifest))).equals(newer), place).toBe(true);
+    expect((await next.list()).map(({ step }) => step)).toEqual([4]);
+    const { unreadable, damaged } = await next.survey();
+    expect(damaged).toEqual([]);
+    expect(unreadable).toMatchObject([{ step: 1, error: { code: 'SHOAL_VERSION_MISMATCH' } }]);
   });
 
   it('damaged in all copies: the previous one is restored, and this is logged', async () => {

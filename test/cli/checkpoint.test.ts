@@ -5,9 +5,11 @@
 import {
   cpSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   truncateSync,
   writeFileSync,
@@ -286,6 +288,37 @@ describe('after the cluster was stopped', () => {
     const after = await jsonOf<CheckpointSummary[]>('ls');
     expect(after.map(({ health }) => health)).toEqual(['complete', 'complete']);
     expect((await checkpoint('verify', '--all')).code).toBe(0);
+  });
+
+  test('repair makes no copies in the directory of a worker that had left the cluster before the save', async () => {
+    mkdirSync(join(home, 'worker-7/blobs'), { recursive: true });
+    expect((await checkpoint('repair', '--dry-run')).stdout).toMatch(
+      /^model\.ckpt-\d+: nothing to repair\n$/,
+    );
+    // It is better than no second copy.
+    for (const task of ['ps-0', 'worker-0']) rmSync(join(home, task), { recursive: true });
+    const dry = await checkpoint('repair', '--dry-run');
+    expect(dry.stdout).toMatch(/the copy of \S+data-\S+ at worker\/7 on \S+ would be created/);
+    expect(dry.stdout).not.toMatch(/(index|meta|manifest) at worker\/7/);
+  });
+
+  test('a checkpoint whose holders do not run is not reported as lost', async () => {
+    for (const task of ['ps-0', 'ps-1']) renameSync(join(home, task), join(scratch, `away-${task}`));
+    rmSync(blobAt('worker/0', SHARD_0, await newest()), { force: true });
+    rmSync(blobAt('worker/0', SHARD_1, await newest()), { force: true });
+    expect(await newest()).toMatchObject({ health: 'unavailable' });
+    expect((await checkpoint('ls')).stdout).toMatch(
+      /its holders are not running: no copy of \S+ \(was at [^)]*ps\/0[^)]*\)/,
+    );
+    const repair = await checkpoint('repair');
+    expect(repair.code).toBe(1);
+    expect(repair.stdout).toMatch(/cannot be repaired: its holders are not running \(ps\/\d/);
+    // With the directories of the others it is complete.
+    for (const task of ['ps-0', 'ps-1']) renameSync(join(scratch, `away-${task}`), join(scratch, task));
+    const dirs = ['ps-0/blobs', 'ps-1/blobs'].map((dir) => join(scratch, dir));
+    const all = [...dirs, join(home, 'worker-0/blobs')].join(',');
+    const pulled = await runCommand('checkpoint', 'pull', 'latest', join(scratch, 'far'), '--dirs', all);
+    expect(pulled, pulled.stderr).toMatchObject({ stdout: expect.stringContaining('verified') });
   });
 
   test('a checkpoint with a file without any copy is reported as lost, also by repair', async () => {

@@ -1,8 +1,9 @@
 /** The output of the commands for valid and invalid input, without separate processes. */
+import { execFileSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { proposeCompletions } from '@stricli/core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -79,6 +80,14 @@ describe('help', () => {
   test.each(['run', 'task'])('of %s documents the exit codes', async (name) => {
     const { stdout } = await runCommand(name, '--help');
     for (const code of Object.values(EXIT)) expect(stdout).toMatch(new RegExp(`^ +${code} {2,}\\w`, 'm'));
+  });
+
+  test('of run and task say what SIGTERM gives', async () => {
+    const line = async (name: string, code: number) =>
+      new RegExp(`^ +${code} {2,}(.*)$`, 'm').exec((await runCommand(name, '--help')).stdout)?.[1];
+    expect(await line('task', EXIT.retry)).toContain('SIGTERM');
+    expect(await line('run', EXIT.retry)).not.toContain('SIGTERM');
+    expect(await line('run', EXIT.interrupted)).toContain('SIGTERM');
   });
 
   test.each([
@@ -312,6 +321,15 @@ describe('certs', () => {
   });
 });
 
+test('init says why a directory cannot be created', async () => {
+  // It accepts no new directories, whoever asks.
+  const { stderr, code } = await runCommand('init', '/proc/my-model');
+  expect(stderr).toMatch(
+    /SHOAL_CONFIG: the directory of the project: \/proc\/my-model cannot be used: .*\n {2}hint: Choose/s,
+  );
+  expect(code).toBe(2);
+});
+
 describe('completion', () => {
   test.each([
     [['sta'], ['status']],
@@ -342,7 +360,23 @@ describe('completion', () => {
   });
 
   test.each(['bash', 'zsh', 'fish'])('has code for %s', async (shell) => {
-    expect((await runCommand('completion', shell)).stdout).toContain('shoal complete --');
+    const { stdout } = await runCommand('completion', shell);
+    expect(stdout).toContain(' complete -- ');
+    // No program of that name is on the PATH of a project.
+    expect(stdout).not.toMatch(/(^|[\s($])shoal complete/m);
+  });
+
+  test.each([
+    ['of shoal', ['shoal', 'sta']],
+    ['of npx shoal', ['npx', 'shoal', 'sta']],
+  ])('%s works in bash without shoal on the PATH', async (_, words) => {
+    const { stdout } = await runCommand('completion', 'bash');
+    const typed = words.map((word) => `'${word}'`).join(' ');
+    const script = `${stdout}\nCOMP_WORDS=(${typed}); COMP_CWORD=${words.length - 1}; _shoal; echo "\${COMPREPLY[@]}"`;
+    const env = { PATH: `${dirname(process.execPath)}:/usr/bin:/bin` };
+    expect(
+      execFileSync('bash', ['--norc', '-c', script], { cwd: scratch, env, encoding: 'utf8' }).trim(),
+    ).toBe('status');
   });
 });
 

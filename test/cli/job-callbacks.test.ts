@@ -63,3 +63,36 @@ test('callbacks see saves, a recovery and the end, and a hook ends training on a
     expect(lines(new RegExp(`${worker} │ callback: ended false`, 'g'))).toHaveLength(1);
   }
 });
+
+/** The chief fails when the other worker is done, and has run long enough to be started again. */
+const FAILING_JOB = `
+  import { defineJob, tf } from 'shoal';
+  let chief = false;
+  export default defineJob({
+    name: 'failing',
+    model() {
+      const w = tf.variable('w', { shape: [], initializer: 1 });
+      return { loss: w.square(), optimizer: tf.train.sgd(1e-6) };
+    },
+    train: { lastStep: 100_000_000, checkpoint: { everySecs: 600 } },
+    hooks: ({ isChief }) => {
+      chief = isChief;
+      return [{ afterRun: (context) => void (process.uptime() > 33 && context.requestStop()) }];
+    },
+    callbacks: {
+      onEnd: () => {
+        if (chief) throw new Error('upload failed');
+      },
+    },
+  });`;
+
+test('a chief that fails after the end of training is started again, does not wait for finished workers, and ends the command', async () => {
+  writeFileSync(join(scratch, 'job.ts'), FAILING_JOB);
+  run = startShoal(['run', 'job.ts', '--ps', '1', '--workers', '2'], { cwd: scratch });
+  expect(await run.ended, run.output.stdout).toBe(1);
+  const { stdout, stderr } = run.output;
+  expect(stdout.match(/worker 0 exited with 1; restart 1 of at most 5/g)).toHaveLength(1);
+  expect(stdout).not.toMatch(/worker 1 .*; restart|looking for the newest checkpoint/);
+  expect(stdout).toMatch(/training has ended at step \d+, before the last step/);
+  expect(stderr).toMatch(/worker 0 exited with 1/);
+});

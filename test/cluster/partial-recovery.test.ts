@@ -24,6 +24,29 @@ function counts(chief: TaskProcess): { a: number; b: number; step: number } {
 const RESTORED =
   /partial recovery: restored model\.ckpt-(\d+) on (\S+) only from [^;]*; (\d+) steps are (lost there|repeated)/g;
 
+test('without a checkpoint all variables begin again, as one state', { timeout: TIMEOUT_MS }, async () => {
+  const home = mkdtempSync(join(tmpdir(), 'shoal-restart-'));
+  await using tasks = await TaskProcesses.create('counting-job.ts', 2, 2, {
+    TASKS_ROOT: home,
+    COUNTING_STEPS: String(LAST_STEP),
+    COUNTING_TRAIN: '{}',
+  });
+  const ps = [tasks.start('ps', 0), tasks.start('ps', 1)];
+  const chief = tasks.start('worker', 0);
+  tasks.start('worker', 1);
+  await chief.waitForOutput(/step \d{2,} of/, TIMEOUT_MS);
+  // That of the global step is the other one.
+  ps[1]!.child.kill('SIGKILL');
+  await ps[1]!.exit;
+  tasks.start('ps', 1);
+  expect(await chief.exit, chief.output()).toBe(0);
+  expect(chief.output()).toMatch(/lost a, and there is no checkpoint: training restarts from initial values/);
+  const { a, b, step } = counts(chief);
+  expect(step).toBeGreaterThanOrEqual(LAST_STEP);
+  for (const count of [a, b]) expect(Math.abs(count - step), chief.output()).toBeLessThanOrEqual(4);
+  rmSync(home, { recursive: true, force: true });
+});
+
 test('a lost ps loses its own updates, and only those', { timeout: TIMEOUT_MS }, async () => {
   await using tasks = await TaskProcesses.create('counting-job.ts', 2, 2, {
     TASKS_ROOT: home,

@@ -41,31 +41,35 @@ export class TaskProcesses implements AsyncDisposable {
     const ports = await choosePorts('127.0.0.1', ps + workers);
     const hosts = ports.map((port) => `127.0.0.1:${port}`);
     const flags = [`--ps_hosts=${hosts.slice(0, ps)}`, `--worker_hosts=${hosts.slice(ps)}`];
-    return new TaskProcesses(join(HERE, 'programs', program), flags, env);
+    return new TaskProcesses(program, flags, env);
   }
 
-  /** Starts a task of the job, or of the given program. */
+  /** Starts a task of the job, or of the given program; `tree`: the checkout that it runs, default this one. */
   start(
     job: 'ps' | 'worker' | 'evaluator',
     index: number,
     more: readonly string[] = [],
     program?: string,
+    env: NodeJS.ProcessEnv = {},
+    tree = ROOT,
   ): TaskProcess {
+    const programs = join(tree, 'test/cluster/programs');
     const entry = program
-      ? [join(HERE, 'programs', program)]
-      : [join(HERE, 'programs/task.ts'), this.#program];
+      ? [join(programs, program)]
+      : [join(programs, 'task.ts'), join(programs, this.#program)];
     const args = ['--import', 'tsx', ...entry];
     const child = spawn(
       process.execPath,
       [...args, `--job_name=${job}`, `--task_index=${index}`, ...this.#flags, ...more],
       {
-        cwd: ROOT,
+        cwd: tree,
         env: {
           ...process.env,
           UV_THREADPOOL_SIZE: '16',
           SHOAL_HEARTBEAT_MS: '200',
           SHOAL_DEAD_AFTER_MS: '4000',
           ...this.#env,
+          ...env,
         },
         stdio: ['ignore', 'pipe', 'pipe'],
       },

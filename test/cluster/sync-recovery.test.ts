@@ -57,7 +57,7 @@ for (const lost of [0, 1]) {
     for (const [i, worker] of workers.entries()) {
       const printed = stepsOf(worker.output().slice(marks[i]));
       expect(printed.at(-1)?.step).toBeGreaterThan(Number(restored));
-      expect(worker.output()).not.toMatch(/restarting from initial values|^failed:/m);
+      expect(worker.output()).not.toMatch(/restarts from initial values|^failed:/m);
     }
     // Each worker has a different part of the data: the mean of their losses is the total loss.
     const losses = workers.map((worker) => stepsOf(worker.output()).at(-1)?.loss as number);

@@ -52,6 +52,10 @@ test('the model in one process trains', async () => {
   expect(losses.at(-1)).toBeLessThan(0.01 * (losses[0] as number));
 });
 
+test('words are looked up in a vocabulary, and two optimizers train', async () => {
+  expect(await node('features.ts')).toMatch(/^loss 0\.0\d+ after step 200$/m);
+});
+
 test('the layers train, predict and are saved', async () => {
   expect(await node('keras.ts')).toMatch(/accuracy: (1|0\.9).*Tensor\(float32 \[1, 1\]\)/s);
   expect(await command('saved-model', 'show', 'export/sign')).toContain('serving_default');

@@ -1,5 +1,5 @@
 /** The pages of the documentation: their code is that of files which tests execute, their commands and links exist. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { generateDocs, includedCode, writtenPages } from '../../codegen/docs.js';
@@ -9,6 +9,7 @@ import { snippets } from '../snippets.js';
 import { complaints, documentedCommands, mentionedCommands } from './commands.js';
 import { EXECUTED } from './executed.js';
 import { relativeLinks } from './links.js';
+import { unusedRules } from './page-commands.js';
 
 /** Blocks that show no file: the test that executes them reads them from the page. */
 const EXECUTED_FROM_PAGE: Readonly<Record<string, number>> = {
@@ -48,6 +49,20 @@ test('the command line knows every command and flag that the text mentions', asy
     if (why !== '' && !isIncomplete) wrong.push(`${place}: shoal ${args.join(' ')}: ${why}`);
   }
   expect(wrong).toEqual([]);
+});
+
+test('fresh-clone.test.ts leaves out and changes only commands that a page has', () => {
+  expect(unusedRules().map(({ match, why }) => `${match}: ${why}`)).toEqual([]);
+});
+
+test('the examples are JavaScript of Node 20 once their types are removed', () => {
+  const examples = readdirSync(join(ROOT, 'examples'), { recursive: true, encoding: 'utf8' });
+  const programs = examples.filter((path) => path.endsWith('.ts')).map((path) => `examples/${path}`);
+  const using = [...programs, ...writtenPages().filter((page) => snippets(page, 'ts').length > 0)].filter(
+    (path) => /^\s*(await )?using \w+ =/m.test(readFileSync(join(ROOT, path), 'utf8')),
+  );
+  expect(programs.length).toBeGreaterThan(20);
+  expect(using).toEqual([]);
 });
 
 test.each([

@@ -47,5 +47,5 @@ export function valueOrCodedError(read: () => unknown): void {
 
 export function expectCoded(error: unknown): void {
   expect(error).toBeInstanceOf(ShoalError);
-  expect((error as ShoalError).code).toMatch(/^SHOAL_(CORRUPT|UNSUPPORTED)$/);
+  expect((error as ShoalError).code).toMatch(/^SHOAL_(CORRUPT|UNSUPPORTED|VERSION_MISMATCH)$/);
 }

@@ -213,5 +213,7 @@ describe.runIf(canMount).each([CHIEF, OTHER])('a full disk of the exporter %s', 
     const files = await left();
     expect(files).toContain('export/1/saved_model.pb');
     expect(files.filter(isLeftover)).toEqual([]);
+    // The ps have sent their shards over the network.
+    expect(await full.at(exporter).ask('modes', { version: '1' })).toHaveLength(1);
   });
 });

@@ -3,7 +3,7 @@
  * consistent snapshot all of their elements are equal. A worker trains, exports and saves on command.
  */
 import { spawnSync } from 'node:child_process';
-import { closeSync, openSync, readdirSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { describeError } from '../../src/errors/errors.js';
 import { Graph } from '../../src/graph/graph.js';
@@ -154,6 +154,14 @@ const common: Record<string, (command: Command) => unknown> = {
     readdirSync('.', { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map(({ parentPath, name }) => join(parentPath, name)),
+  /** The different modes of the files of an export, and that of a file which this process creates. */
+  modes: ({ version = '' }) => {
+    const files = readdirSync(join('export', version), { recursive: true, withFileTypes: true });
+    const exported = files
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => join(parentPath, name));
+    return [...new Set([...exported, BALLAST].map((path) => statSync(path).mode & 0o777))];
+  },
   /** Fills the disk except for some pages. */
   fill: ({ freePages = 0 }) => {
     rmSync(BALLAST, { force: true });

@@ -16,7 +16,8 @@ export interface Ended {
 export interface Started {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
-  /** The output on stderr so far. */
+  /** The output so far. */
+  readonly stdout: () => string;
   readonly stderr: () => string;
 }
 
@@ -78,7 +79,7 @@ export function startNode(
     child.on('error', reject);
     child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }));
   });
-  return { child, ended, stderr: () => stderr };
+  return { child, ended, stdout: () => stdout, stderr: () => stderr };
 }
 
 /** Waits for a condition; the timeout error names it. */

@@ -10,9 +10,10 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { processSpace } from '../../scripts/setup/process-space.mjs';
 import {
   type FakeTensorFlow,
   makeFakeTensorFlow,
@@ -195,6 +196,8 @@ describe('an interrupted set-up', () => {
     await waitUntil('the download is in progress', () => slow.open() === 1);
     first.child.kill('SIGKILL');
     expect((await first.ended).signal).toBe('SIGKILL');
+    // Without its parent pip would wait for the index for as long as its own limit, 15 s, several times.
+    await waitUntil('pip has ended', () => slow.open() === 0, 10_000);
     expect(existsSync(installed())).toBe(false);
     const index = await serve();
     const { code, stdout } = await start({ index: index.url }).ended;
@@ -235,10 +238,22 @@ describe('an interrupted set-up', () => {
   test('leaves a lock that is taken over even if its process id was reused', async () => {
     const index = await serve();
     mkdirSync(cache, { recursive: true });
-    const holder = { token: 'x', pid: process.pid, host: hostName(), started: '1', what: 'earlier' };
+    const holder = { token: 'x', pid: process.pid, space: processSpace(), started: '1', what: 'earlier' };
     writeFileSync(`${installed()}.lock`, JSON.stringify(holder));
     const { code } = await start({ index: index.url, args: ['--wait', '5'] }).ended;
     expect(code).toBe(0);
+  });
+
+  test('in a container with the same host name waits: process ids of another container mean nothing', async () => {
+    const index = await serve();
+    mkdirSync(cache, { recursive: true });
+    // No process here has the id of the holder, which runs.
+    const holder = { token: 'x', pid: 4_194_305, host: hostname(), space: 'another', what: 'elsewhere' };
+    writeFileSync(`${installed()}.lock`, JSON.stringify(holder));
+    const { code, stderr } = await start({ index: index.url, args: ['--wait', '1'] }).ended;
+    expect(code).toBe(1);
+    expect(stderr).toContain('SHOAL_TIMEOUT (busy)');
+    expect(index.downloads()).toBe(0);
   });
 });
 
@@ -364,8 +379,4 @@ describe('a Python TensorFlow', () => {
 
 function quote(word: string): string {
   return `'${word}'`;
-}
-
-function hostName(): string {
-  return execFileSync(process.execPath, ['-p', 'os.hostname()'], { encoding: 'utf8' }).trim();
 }

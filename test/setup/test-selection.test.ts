@@ -57,7 +57,11 @@ describe('the tests', () => {
 test.each([
   [[], ['--project=quick']],
   [['--slow'], ['--project=slow']],
-  [['--all', '--bail=1'], ['--bail=1']],
+  [
+    ['--all', '--bail=1'],
+    ['--project=quick', '--project=slow', '--bail=1'],
+  ],
+  [['--pages'], ['--project=pages']],
   [['--maxWorkers=1'], ['--project=quick', '--maxWorkers=1']],
   [
     ['--reporter', 'verbose'],

@@ -33,16 +33,16 @@ export async function chooseSome(
   name: string | undefined,
   all: boolean,
   options: CatalogOptions,
-): Promise<{ readonly job: string; readonly manifests: readonly Manifest[] }> {
+): Promise<Omit<Chosen, 'manifest'> & { readonly manifests: readonly Manifest[] }> {
   if (all && name !== undefined) throw new ShoalError('SHOAL_CONFIG', `${name} conflicts with --all`);
   if (!all) {
-    const { job, manifest } = await chooseOne(open, name ?? 'latest', options);
-    return { job, manifests: [manifest] };
+    const { manifest, ...chosen } = await chooseOne(open, name ?? 'latest', options);
+    return { ...chosen, manifests: [manifest] };
   }
   const { job, all: manifests } = await listJob(open, options);
   if (manifests.length === 0)
     throw new ShoalError('SHOAL_NOT_FOUND', `${describeJob(open, job)} has no checkpoints`);
-  return { job, manifests };
+  return { job, manifests, all: manifests };
 }
 
 async function listJob(open: OpenStore, options: CatalogOptions) {

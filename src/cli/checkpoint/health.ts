@@ -1,6 +1,6 @@
 /** What `shoal checkpoint ls` reports for a checkpoint: the number of copies, where they are, and what is missing. */
 import { type CatalogOptions, healthOf } from '../../checkpoint/catalog.js';
-import type { Manifest } from '../../checkpoint/manifest.js';
+import type { Manifest, ManifestFile } from '../../checkpoint/manifest.js';
 import { isData, wantedCopies } from '../../checkpoint/repair.js';
 import type { OpenStore } from './open.js';
 
@@ -20,8 +20,14 @@ export interface CheckpointSummary {
   readonly wanted: number;
   /** The places that hold data files. */
   readonly places: readonly { readonly place: string; readonly host: string }[];
-  readonly health: 'complete' | 'degraded' | 'lost';
+  /** `unavailable`: a file has no copy, and tasks that may hold one do not run. `lost`: all its holders run. */
+  readonly health: 'complete' | 'degraded' | 'unavailable' | 'lost';
   readonly missing: readonly string[];
+}
+
+/** The places that got a copy of a file when it was saved, and whose tasks do not run, or whose directory is not there. */
+export function absentHolders(open: Pick<OpenStore, 'places'>, entry: ManifestFile): readonly string[] {
+  return entry.places.filter((place) => !open.places.some((one) => one.place === place && one.alive));
 }
 
 export async function summarize(
@@ -30,7 +36,9 @@ export async function summarize(
   manifest: Manifest,
   options: CatalogOptions = {},
 ): Promise<CheckpointSummary> {
-  const { files, missing: lost } = await healthOf(open.store, job, manifest, options);
+  const { files } = await healthOf(open.store, job, manifest, options);
+  const none = files.filter(({ places }) => places.length === 0).map(({ entry }) => entry);
+  const isLost = none.some((entry) => absentHolders(open, entry).length === 0);
   const wanted = wantedCopies(manifest);
   const copies = Math.min(wanted, ...files.map(({ places }) => places.length));
   const holders = new Set(files.filter(({ entry }) => isData(entry.file)).flatMap(({ places }) => places));
@@ -59,7 +67,7 @@ export async function summarize(
     places: open.places
       .filter(({ place }) => holders.has(place))
       .map(({ place, at }) => ({ place, host: at })),
-    health: lost.length > 0 ? 'lost' : copies < wanted ? 'degraded' : 'complete',
+    health: isLost ? 'lost' : none.length > 0 ? 'unavailable' : copies < wanted ? 'degraded' : 'complete',
     missing,
   };
 }

@@ -4,7 +4,9 @@
  */
 import { readdirSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
+import type { Manifest } from '../../checkpoint/manifest.js';
 import { manifestsPrefix, parseManifestBlob } from '../../checkpoint/names.js';
+import type { RepairPlace } from '../../checkpoint/repair.js';
 import { askStatus } from '../../cluster/agent/status.js';
 import { resolveConfig } from '../../cluster/spec/config.js';
 import { describeError, invalid, isShoalError, ShoalError } from '../../errors/errors.js';
@@ -40,6 +42,7 @@ export class OpenStore {
   readonly label: string;
   readonly #requestedJob: string | undefined;
   readonly #defaultJob: string;
+  readonly #hasFormerTasks: boolean;
   readonly #close: () => void;
 
   constructor(parts: {
@@ -50,6 +53,8 @@ export class OpenStore {
     readonly job: string | undefined;
     /** The job to use if the store has no checkpoints. */
     readonly defaultJob: string;
+    /** Whether places may belong to tasks that are no longer part of the cluster; default: false. */
+    readonly hasFormerTasks?: boolean;
     readonly close?: () => void;
   }) {
     this.store = parts.store;
@@ -57,6 +62,7 @@ export class OpenStore {
     this.label = parts.label;
     this.#requestedJob = parts.job;
     this.#defaultJob = parts.defaultJob;
+    this.#hasFormerTasks = parts.hasFormerTasks ?? false;
     this.#close = parts.close ?? (() => {});
   }
 
@@ -91,6 +97,14 @@ export class OpenStore {
     throw new ShoalError('SHOAL_CONFIG', `${this.label} has checkpoints of several jobs`, {
       hint: `choose one with ${names.join(' or ')}`,
     });
+  }
+
+  /** The places, with those of tasks that had left the cluster when the newest checkpoint was saved marked. */
+  membersAt({ files }: Manifest): readonly RepairPlace[] {
+    const saved = new Set(files.flatMap(({ places }) => places));
+    // Without any place of the last cluster, its tasks have other disks now.
+    if (!this.#hasFormerTasks || !this.places.some(({ place }) => saved.has(place))) return this.places;
+    return this.places.map((one) => ({ ...one, hasLeft: !saved.has(one.place) }));
   }
 
   /** A place and its machine, for messages. */
@@ -208,6 +222,7 @@ function over(
   { replicas }: OpenOptions,
   label: string,
   defaultJob: string,
+  hasFormerTasks = false,
 ): OpenStore {
   const { list, nearest } = places;
   const store = new OutsideStore({
@@ -215,7 +230,8 @@ function over(
     nearest,
     replicas,
   });
-  return new OpenStore({ store, places: list, label, job: flags.job, defaultJob, close: places.close });
+  const { close } = places;
+  return new OpenStore({ store, places: list, label, job: flags.job, defaultJob, hasFormerTasks, close });
 }
 
 function openUrl(url: string, flags: PlaceFlags, { create = false }: OpenOptions, cwd: string): OpenStore {
@@ -245,7 +261,8 @@ function openStopped(flags: PlaceFlags, options: OpenOptions, dir: string): Open
       },
     );
   }
-  return over(directoryPlaces(directories), flags, options, `the stopped cluster in ${dir}`, basename(dir));
+  const places = directoryPlaces(directories);
+  return over(places, flags, options, `the stopped cluster in ${dir}`, basename(dir), true);
 }
 
 function folders(parent: string): readonly string[] {

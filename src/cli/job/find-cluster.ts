@@ -61,17 +61,31 @@ function bestFirst({ spec }: ClusterConfig): readonly string[] {
   return [...spec.tasks].sort((a, b) => rank(a) - rank(b)).map(({ address }) => address);
 }
 
-function runningAt(dir: string): readonly ClusterFile[] {
-  const found = readClusterFile(dir);
-  return found === undefined || found.agents.length === 0 ? [] : [found];
+/** The jobs that run in one process each, where `findCluster` would look for a cluster on this machine. */
+export function findLocalRuns({ agent, dir, env, cwd }: FindOptions): readonly ClusterFile[] {
+  if (agent !== undefined) return [];
+  if (dir === undefined && resolveConfig({ argv: [], env }).mode === 'cluster') return [];
+  const files = dir === undefined ? filesIn(join(cwd, '.shoal')) : filesAt(resolve(cwd, dir));
+  return files.filter(({ agents }) => agents.length === 0);
 }
 
-function runningIn(parent: string): readonly ClusterFile[] {
+const isCluster = ({ agents }: ClusterFile): boolean => agents.length > 0;
+
+const runningAt = (dir: string): readonly ClusterFile[] => filesAt(dir).filter(isCluster);
+
+const runningIn = (parent: string): readonly ClusterFile[] => filesIn(parent).filter(isCluster);
+
+function filesAt(dir: string): readonly ClusterFile[] {
+  const found = readClusterFile(dir);
+  return found === undefined ? [] : [found];
+}
+
+function filesIn(parent: string): readonly ClusterFile[] {
   let names: readonly string[];
   try {
     names = readdirSync(parent);
   } catch {
     return [];
   }
-  return names.flatMap((name) => runningAt(join(parent, name)));
+  return names.flatMap((name) => filesAt(join(parent, name)));
 }

@@ -1,7 +1,8 @@
-/** Whether a job has reached its last step, and what its tasks would still do: export or evaluate the last checkpoint. */
+/** Whether a job is finished: at its last step, or stopped before it by itself; and what its tasks would still do: export or evaluate the last checkpoint. */
 import { readdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { healthOf, surveyCheckpoints } from '../../checkpoint/catalog.js';
+import { findEnd } from '../../checkpoint/end-record.js';
 import { isShoalError } from '../../errors/errors.js';
 import { isSystemError } from '../../errors/system-error.js';
 import { readEvents } from '../../formats/events/event-reader.js';
@@ -33,7 +34,7 @@ export interface FinishedOptions {
 }
 
 /**
- * What to print for a job that has reached its last step; undefined if it has not. Looks only at this disk, and at no
+ * What to print for a job that is finished; undefined if it is not. Looks only at this disk, and at no
  * running job. What the tasks would restore decides: their own directories, or a checkpoint that another program has
  * written.
  */
@@ -55,7 +56,10 @@ export async function describeFinished(
     await using open = await openStore({ ...place, job: namespace, json: false }, { env: {} });
     const survey = await surveyCheckpoints(open.store, namespace);
     const [newest] = survey.manifests;
-    if (!newest || newest.step < lastStep || (newest.job ?? name) !== name) return undefined;
+    if (!newest || (newest.job ?? name) !== name) return undefined;
+    const end = await findEnd(open.store, { namespace, job: name, lastStep });
+    const hasStopped = newest.step < lastStep;
+    if (hasStopped && (!end || newest.step < end.step)) return undefined;
     const { missing } = await healthOf(open.store, namespace, newest);
     if (missing.length > 0) return undefined;
     const directory = resolve(localDirectory(home), checkpoint.directory ?? 'checkpoints');
@@ -64,7 +68,10 @@ export async function describeFinished(
       ...((await isExported(job, home, newest.step)) ? [] : ['export the model']),
       ...(!evaluator || (await isEvaluated(home, newest.step)) ? [] : ['evaluate it']),
     ];
-    const reached = `its newest checkpoint, ${newest.prefix}, has reached its last step (${lastStep})`;
+    const reached = hasStopped
+      ? `it ended at step ${newest.step}, before its last step (${lastStep}), with the checkpoint ${newest.prefix}`
+      : `its newest checkpoint, ${newest.prefix}, has reached its last step (${lastStep})`;
+    const further = 2 * Math.max(newest.step, hasStopped ? lastStep : 0, 1);
     if (remaining.length > 0) {
       const lines = [`job ${name} is trained: ${reached}; its tasks start to ${remaining.join(' and to ')}`];
       return { isComplete: false, lines };
@@ -73,7 +80,7 @@ export async function describeFinished(
       isComplete: true,
       lines: [
         `job ${name} is finished: ${reached}`,
-        `to train further: --last-step ${2 * Math.max(newest.step, 1)}; to start over: --fresh`,
+        `to train further: --last-step ${further}; to start over: --fresh`,
       ],
     };
   } catch (error) {

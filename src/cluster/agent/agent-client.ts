@@ -1,5 +1,6 @@
 /** Client for the agent of a peer. Every error names the peer. */
 import type { Duplex } from 'node:stream';
+import { decodeVersions, type Speaker, VERSIONS_HEADER } from '../../bytes/versions.js';
 import type { Identity } from '../membership/map.js';
 import type { Message } from '../membership/types.js';
 import { callerHeader } from './blob-access.js';
@@ -40,6 +41,8 @@ export interface Stream {
   readonly head: Buffer;
   /** The peer's name and address, for messages. */
   readonly label: string;
+  /** The versions that the peer speaks. */
+  readonly versions: Speaker['versions'];
 }
 
 const TIMEOUT_MS = 5000;
@@ -154,7 +157,8 @@ export class AgentClient {
       socket.destroy();
       throw new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answers as ${answering}`, { task });
     }
-    return { socket, head, label: this.label };
+    const { versions } = decodeVersions(String(headers[VERSIONS_HEADER] ?? ''));
+    return { socket, head, label: this.label, versions };
   }
 
   async #ask(

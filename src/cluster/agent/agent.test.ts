@@ -209,7 +209,7 @@ describe('orders', () => {
     await expect(client().order('hang', self, null, { timeoutMs: 50 })).rejects.toMatchObject({
       code: 'SHOAL_TIMEOUT',
     });
-    await expect(ended).resolves.toBe('the chief closed the connection');
+    await expect(ended).resolves.toBe('/job:ps/task:0 closed the connection');
   });
 
   it('in progress are aborted when the agent closes', async () => {

@@ -20,15 +20,19 @@ import type { Log } from '../../text/log.js';
 import type { Identity } from '../membership/map.js';
 import type { Message } from '../membership/types.js';
 import { type Address, formatAddress, isLoopback } from '../spec/address.js';
-import { isAuthorised, mayClaim, type Security, serverTls } from '../spec/security.js';
+import { mayClaim, type Security, serverTls } from '../spec/security.js';
 import type { TaskId } from '../spec/task-id.js';
+import { type Admission, Admissions } from './admissions.js';
 import { readJson } from './agent-requests.js';
 import { BlobGuard, type BlobPolicy } from './blob-access.js';
 import { blobRoutes } from './blob-routes.js';
 import { BodyBudget, TooManyBytesError } from './body-budget.js';
+import { deny, Gate, type GateLimits } from './gate.js';
 import { listenError } from './listen-error.js';
+import { type StrangerLimits, Strangers } from './strangers.js';
 import { type StreamHandler, Streams } from './streams.js';
 import type { Traffic } from './traffic.js';
+import { versionCheck } from './version-check.js';
 import {
   type ClusterStatus,
   checked,
@@ -37,13 +41,10 @@ import {
   type Health,
   OrderName,
   OrderSchema,
+  PulseSchema,
 } from './wire.js';
 
-export interface AgentLimits {
-  /** Concurrent requests of all kinds; further ones get 503. */
-  readonly maxRequests: number;
-  /** Concurrent blob transfers. */
-  readonly maxTransfers: number;
+export interface AgentLimits extends GateLimits, StrangerLimits {
   readonly maxConnections: number;
   /** Streams of other tasks that are open at a time. */
   readonly maxStreams: number;
@@ -65,6 +66,9 @@ export const AGENT_LIMITS: AgentLimits = {
   maxRequests: 1024,
   maxTransfers: 64,
   maxConnections: 8192,
+  maxStrangersPerAddress: 1024,
+  maxStrangers: 4096,
+  strangerMs: 10_000,
   maxStreams: 1024,
   maxOrderBytes: 64 << 20,
   maxAskBytes: 1 << 20,
@@ -79,8 +83,10 @@ export const AGENT_LIMITS: AgentLimits = {
 
 export interface OrderContext {
   readonly from: Identity;
-  /** Fires when the caller closes the connection or the agent closes. */
+  /** Fires when the caller closes the connection, when another process replaces it, or when the agent closes. */
   readonly signal: AbortSignal;
+  /** For work that continues after the response. Its signal fires only when another process replaces the caller. */
+  readonly work: Pick<Admission, 'signal' | 'hold'>;
 }
 
 /** Handles a request of another task; the payload is not validated, the result is returned as JSON. */
@@ -101,6 +107,8 @@ export interface AgentHooks {
   /** Why this sender, or the chief whose order it executes, may not change blobs; undefined when allowed. */
   judgeWriter(from: Identity, orderedBy: Identity | undefined): string | undefined;
   chief(): TaskId | undefined;
+  /** The main thread of a peer is blocked. */
+  pulse?(from: Identity): void;
   /** The persistent connection of a peer has closed. */
   disconnected?(peer: Identity): void;
   /** The metrics in Prometheus' text format. */
@@ -137,6 +145,7 @@ export class Agent {
   readonly #orders: Map<string, OrderHandler>;
   readonly #requests: Map<string, RequestHandler>;
   readonly #streams: Streams;
+  readonly #admissions: Admissions;
   readonly #closing: AbortController;
   readonly #active: () => number;
 
@@ -147,6 +156,7 @@ export class Agent {
     this.#orders = parts.orders;
     this.#requests = parts.requests;
     this.#streams = parts.streams;
+    this.#admissions = parts.admissions;
     this.#closing = parts.closing;
     this.#active = parts.active;
   }
@@ -171,6 +181,16 @@ export class Agent {
     return this.#streams.handle(protocol, handler);
   }
 
+  /** Ends the work of all predecessors of a process. */
+  supersede(latest: Identity): void {
+    this.#admissions.supersede(latest);
+  }
+
+  /** Closes the streams of a process that is lost or has left. */
+  endStreams(of: Identity): void {
+    this.#admissions.endStreams(of);
+  }
+
   /**
    * Rejects new calls, waits `graceMs` for running ones, then aborts them and closes streams. Removes
    * unfinished uploads.
@@ -192,6 +212,7 @@ interface AgentParts {
   readonly orders: Map<string, OrderHandler>;
   readonly requests: Map<string, RequestHandler>;
   readonly streams: Streams;
+  readonly admissions: Admissions;
   readonly closing: AbortController;
   readonly active: () => number;
 }
@@ -214,7 +235,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const orders = new Map<string, OrderHandler>();
   const requests = new Map<string, RequestHandler>();
   const closing = new AbortController();
-  const app = routes(options, limits, { orders, requests }, closing.signal);
+  const admissions = new Admissions(() => options.hooks.health().task);
+  const app = routes(options, limits, { orders, requests, admissions }, closing.signal);
   if (root !== undefined && uploads !== undefined) {
     const { hooks, blobPolicy: policy } = options;
     const guard = new BlobGuard({
@@ -228,12 +250,19 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     const { maxBlobBytes, idleMs } = limits;
     app.route('/', blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }));
   }
-  const gate = new Gate(security, limits);
+  const strangers = new Strangers(limits, options.onNotice);
+  const gate = new Gate(security, limits, versionCheck(options), (socket) => strangers.admit(socket));
   const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     if (gate.admits(request, response)) void listener(request, response);
   };
-  const http = { headersTimeout: 10_000, requestTimeout: 0, keepAliveTimeout: 75_000, maxHeaderSize: 16_384 };
+  const http = {
+    headersTimeout: 10_000,
+    connectionsCheckingInterval: 5000,
+    requestTimeout: 0,
+    keepAliveTimeout: 75_000,
+    maxHeaderSize: 16_384,
+  };
   const server: Server =
     security.kind === 'tls'
       ? createTlsServer({ ...http, ...serverTls(security) }, serve)
@@ -247,6 +276,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const streams = new Streams({
     claim: claimOf(options),
     judge: (from) => hooks.judgeCaller(from),
+    admissions,
     self: () => hooks.health().task,
     maxStreams: limits.maxStreams,
     onNotice,
@@ -261,6 +291,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     if (refusal !== undefined) deny(streams.refuse(request, socket), refusal.status, refusal.body);
   });
   server.maxConnections = limits.maxConnections;
+  server.on('connection', (socket: Socket) => strangers.add(socket));
+  server.on('secureConnection', (socket: Socket) => strangers.admit(socket));
+  closing.signal.addEventListener('abort', () => strangers.close());
   if (security.kind === 'tls') {
     closing.signal.addEventListener('abort', keepTlsCurrent(server as TlsServer, security, options, limits));
   }
@@ -278,6 +311,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     orders,
     requests,
     streams,
+    admissions,
     closing,
     active: () => gate.active,
   });
@@ -321,55 +355,6 @@ function bind(server: Server, { host, port }: Address, task: TaskId | undefined)
   });
 }
 
-/** Rejects unauthorized requests, and all requests beyond the limits. */
-class Gate {
-  active = 0;
-  #transfers = 0;
-
-  constructor(
-    readonly security: Security,
-    readonly limits: AgentLimits,
-  ) {}
-
-  /** The response to a request that is not admitted; undefined if it is. */
-  refusalOf(request: IncomingMessage): { readonly status: number; readonly body: string } | undefined {
-    if (!isAuthorised(this.security, request)) return { status: 401, body: '{"error":"unauthorized"}' };
-    const { maxRequests, maxTransfers } = this.limits;
-    if (this.active < maxRequests && !(isTransfer(request) && this.#transfers >= maxTransfers))
-      return undefined;
-    const busy = new ShoalError('SHOAL_UNREACHABLE', 'too many concurrent requests; try again later');
-    return { status: 503, body: encodeError(busy).body };
-  }
-
-  admits(request: IncomingMessage, response: ServerResponse): boolean {
-    const refusal = this.refusalOf(request);
-    if (refusal !== undefined) {
-      deny(response, refusal.status, refusal.body);
-      return false;
-    }
-    this.active++;
-    if (isTransfer(request)) this.#transfers++;
-    response.once('close', () => {
-      this.active--;
-      if (isTransfer(request)) this.#transfers--;
-    });
-    return true;
-  }
-}
-
-const isTransfer = ({ url = '' }: IncomingMessage): boolean => /^\/(blobs|uploads|digests)\b/.test(url);
-
-/** Responds without reading the request body, and closes the connection. */
-function deny(response: ServerResponse, status: number, body: string): void {
-  response.writeHead(status, {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-    ...(status === 503 && { 'retry-after': '1' }),
-    connection: 'close',
-  });
-  response.end(body);
-}
-
 /**
  * Throws when the caller belongs to another cluster, or its certificate does not cover the task that it claims to be.
  */
@@ -389,7 +374,7 @@ function claimOf({ cluster, security }: AgentOptions) {
 function routes(
   options: AgentOptions,
   limits: AgentLimits,
-  { orders, requests }: Pick<AgentParts, 'orders' | 'requests'>,
+  { orders, requests, admissions }: Pick<AgentParts, 'orders' | 'requests' | 'admissions'>,
   closing: AbortSignal,
 ) {
   const { hooks } = options;
@@ -421,10 +406,35 @@ function routes(
     return c.json(hooks.exchange(message, kind === 'announce'));
   });
 
-  const untilClosed = (outgoing: ServerResponse, who: string): AbortSignal => {
+  app.post('/membership/pulse', async (c) => {
+    const { incoming } = c.env;
+    const bounds = { maxBytes: limits.maxAskBytes, timeoutMs: limits.bodyTimeoutMs, budget };
+    const { cluster: name, from } = checked(PulseSchema, await readJson(incoming, bounds), 'pulse');
+    claim(incoming, name, from.task);
+    hooks.pulse?.(from);
+    return c.json(null);
+  });
+
+  /** Executes a call that the fence has admitted, when the calls of the caller's predecessors are over. */
+  const execute = async (
+    handler: OrderHandler,
+    { payload, from }: { readonly payload?: unknown; readonly from: Identity },
+    what: string,
+    outgoing: ServerResponse,
+  ): Promise<{ result: unknown }> => {
     const gone = new AbortController();
-    outgoing.once('close', () => gone.abort(new ShoalError('SHOAL_ABORTED', `${who} closed the connection`)));
-    return AbortSignal.any([gone.signal, closing]);
+    outgoing.once('close', () =>
+      gone.abort(new ShoalError('SHOAL_ABORTED', `${from.task} closed the connection`)),
+    );
+    const work = admissions.admit(from, 'call', what);
+    try {
+      await work.ready;
+      const signal = AbortSignal.any([gone.signal, closing, work.signal]);
+      signal.throwIfAborted();
+      return { result: (await handler(payload, { from, signal, work })) ?? null };
+    } finally {
+      work.release();
+    }
   };
 
   app.post('/orders/:name', async (c) => {
@@ -440,17 +450,16 @@ function routes(
     const handler = orders.get(name);
     if (handler === undefined)
       throw new ShoalError('SHOAL_NOT_FOUND', `this task has no handler for order ${name}`);
-    const signal = untilClosed(outgoing, 'the chief');
-    return c.json({ result: (await handler(order.payload, { from: order.from, signal })) ?? null });
+    return c.json(await execute(handler, order, `order ${name}`, outgoing));
   });
 
   app.post('/requests/:name', async (c) => {
     const { incoming, outgoing } = c.env;
     const name = checked(OrderName, c.req.param('name'), 'request');
     const bounds = { maxBytes: limits.maxAskBytes, timeoutMs: limits.bodyTimeoutMs, budget };
-    const { from, ...request } = checked(OrderSchema, await readJson(incoming, bounds), 'request');
-    claim(incoming, request.cluster, from.task);
-    const refused = hooks.judgeCaller(from);
+    const request = checked(OrderSchema, await readJson(incoming, bounds), 'request');
+    claim(incoming, request.cluster, request.from.task);
+    const refused = hooks.judgeCaller(request.from);
     if (refused !== undefined) {
       throw new ShoalError('SHOAL_FORBIDDEN', `request ${name} is refused: ${refused}`);
     }
@@ -458,8 +467,7 @@ function routes(
     if (handler === undefined) {
       throw new ShoalError('SHOAL_NOT_FOUND', `this task has no handler for request ${name}`);
     }
-    const signal = untilClosed(outgoing, from.task);
-    return c.json({ result: (await handler(request.payload, { from, signal })) ?? null });
+    return c.json(await execute(handler, request, `request ${name}`, outgoing));
   });
 
   app.notFound((c) => {

@@ -59,7 +59,12 @@ function as(identity: Identity): AgentClient {
   return client;
 }
 
-const later = (by: number): Identity => ({ ...chief.identity, incarnation: chief.identity.incarnation + by });
+/** A process of the same task that was started before or after. */
+const later = (by: number): Identity => ({
+  ...chief.identity,
+  incarnation: chief.identity.incarnation + by,
+  ...(by !== 0 && { nonce: `process ${by}` }),
+});
 const bytes = Buffer.from('x');
 const isThere = (name: string) => existsSync(join(rootOf(PS0), name));
 
@@ -115,7 +120,7 @@ it('a claim of another task to act for a higher chief does not fence the current
 });
 
 it('refuses a task that was replaced, and one of another cluster', async () => {
-  const replaced = { ...ps.identity, incarnation: ps.identity.incarnation - 1 };
+  const replaced = { ...ps.identity, incarnation: ps.identity.incarnation - 1, nonce: 'before' };
   await expect(as(replaced).blobs.write('x', bytes)).rejects.toMatchObject(refused);
   const stranger = new AgentClient({
     address: ps.agentAddress,

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   statfsSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -54,6 +55,16 @@ describe('blobs', () => {
       expect(readFileSync(join(peer.root, `some/dir/b-${size}`)).equals(bytes)).toBe(true);
     }
     expect(leftovers()).toEqual([]);
+  });
+
+  it('get the mode of any file that this user creates, also an empty one', async () => {
+    writeFileSync(join(peer.root, 'reference'), '');
+    const modeOf = (name: string) => statSync(join(peer.root, name)).mode & 0o777;
+    for (const size of [0, 10]) {
+      await blobs.write(`modes/b-${size}`, randomBytes(size));
+      expect(modeOf(`modes/b-${size}`)).toBe(modeOf('reference'));
+    }
+    expect(modeOf(RESERVED)).toBe(0o700);
   });
 
   it('can be read in any range', async () => {

@@ -16,6 +16,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { backoffMs } from '../../async/backoff.js';
 import { abortError, sleep, throwIfAborted } from '../../async/deadline.js';
+import { encodeVersions, ownVersions, VERSIONS_HEADER } from '../../bytes/versions.js';
 import { type ErrorDetails, messageOf, type ShoalCode, ShoalError } from '../../errors/errors.js';
 import type { Failure } from '../membership/types.js';
 import { parseAddress } from '../spec/address.js';
@@ -43,6 +44,8 @@ export interface PeerOptions {
   /** The task expected at the address; under TLS the peer's certificate must be valid for it. */
   readonly task?: TaskId;
   readonly security: Security;
+  /** The task that makes the calls; default: none, as for an operator outside the cluster. */
+  readonly caller?: TaskId;
   readonly maxSockets?: number;
   /** The peer or the network closed a connection. */
   readonly onDisconnect?: () => void;
@@ -250,7 +253,7 @@ export class HttpPeer {
   #request(options: Pick<CallOptions, 'method' | 'path' | 'headers'>, pool: Agent | false): ClientRequest {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `the connection to ${this.label} is closed`);
     const { host, port } = parseAddress(this.address);
-    const { security, traffic } = this.#options;
+    const { security, traffic, caller } = this.#options;
     const open = security.kind === 'tls' ? httpsRequest : httpRequest;
     const request = open({
       host,
@@ -259,7 +262,11 @@ export class HttpPeer {
       agent: pool,
       // Read for each request, so that new connections use a renewed certificate.
       ...(security.kind === 'tls' && clientTls(security, this.task)),
-      headers: { ...credentials(security), ...options.headers },
+      headers: {
+        ...credentials(security),
+        [VERSIONS_HEADER]: encodeVersions(ownVersions(caller)),
+        ...options.headers,
+      },
     });
     if (traffic) request.once('socket', (socket) => traffic.watch(socket));
     return request;

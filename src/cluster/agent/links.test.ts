@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { initialState } from '../membership/membership.js';
+import { membershipSettings } from '../membership/settings.js';
 import { taskId } from '../spec/task-id.js';
 import { Links } from './links.js';
 
@@ -23,7 +24,7 @@ test('an announcement during another one waits for a call with the latest state'
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   const task = taskId('worker', 0);
   const incarnation = { task, incarnation: 1, first: 1, nonce: 'n', host: 'h', pid: 1 };
-  const settings = { heartbeatMs: 200, suspectAfterMs: 750, deadAfterMs: 3000, retryMs: 800 };
+  const settings = membershipSettings({ heartbeatMs: 200, deadAfterMs: 3000 });
   const self = { ...incarnation, agentAddress: 'a:1', serverAddress: null };
   let state = initialState({ self, chief: undefined, contacts: [], settings, now: 0 });
   const links = new Links({
@@ -34,6 +35,7 @@ test('an announcement during another one waits for a call with the latest state'
     dispatch: () => {},
     now: () => 0,
     onRefusal: () => {},
+    onMismatch: () => {},
   });
   try {
     const call = { type: 'announce', to: taskId('ps', 0), address } as const;

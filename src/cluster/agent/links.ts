@@ -3,7 +3,7 @@
  * for each probe and announcement. At most one call of a kind is in flight to an address, so a silent peer costs one
  * waiting request, not a queue.
  */
-import { describeError, firstLineOf, isShoalError } from '../../errors/errors.js';
+import { describeError, firstLineOf, isShoalError, type ShoalError } from '../../errors/errors.js';
 import { messageTo } from '../membership/membership.js';
 import type { Effect, Event, Membership } from '../membership/types.js';
 import type { Security } from '../spec/security.js';
@@ -24,6 +24,8 @@ export interface LinkOptions {
   readonly now: () => number;
   /** A peer rejected this task: retrying will not help. */
   readonly onRefusal: (address: string, reason: string) => void;
+  /** A peer is of a release that cannot work with this one. */
+  readonly onMismatch: (error: ShoalError) => void;
 }
 
 interface Connection {
@@ -113,10 +115,12 @@ export class Links {
 
   #note(address: string, error: unknown): void {
     const problem = firstLineOf(error);
-    if (this.#problems.get(address) !== problem && isShoalError(error, 'SHOAL_FORBIDDEN')) {
+    const isMismatch = isShoalError(error, 'SHOAL_VERSION_MISMATCH');
+    if (this.#problems.get(address) !== problem && (isMismatch || isShoalError(error, 'SHOAL_FORBIDDEN'))) {
       this.#options.onRefusal(address, describeError(error));
     }
     this.#problems.set(address, problem);
+    if (isMismatch) this.#options.onMismatch(error);
   }
 
   /** The persistent connection to an address, opened if there is none for that task. */
@@ -140,6 +144,7 @@ export class Links {
     return new AgentClient({
       address,
       task,
+      caller: this.#options.state().self.task,
       security,
       cluster,
       maxSockets: 1,
@@ -148,7 +153,7 @@ export class Links {
     });
   }
 
-  /** Closes connections to addresses that no member uses. */
+  /** Closes connections to addresses that no member uses, and forgets their failures. */
   prune(): void {
     const members = this.#options.state().members;
     for (const [address, { client, task }] of this.#connections) {
@@ -157,6 +162,12 @@ export class Links {
       client.close();
       this.#connections.delete(address);
     }
+    if (this.#problems.size === 0) return;
+    const current = new Set([
+      ...[...members.values()].map(({ agentAddress }) => agentAddress),
+      ...this.#options.state().contacts.map(({ address }) => address),
+    ]);
+    for (const address of this.#problems.keys()) if (!current.has(address)) this.#problems.delete(address);
   }
 
   close(): void {

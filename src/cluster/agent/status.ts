@@ -1,5 +1,5 @@
 /** Asks a task for the state of the cluster as it sees it. */
-import { firstLineOf, ShoalError } from '../../errors/errors.js';
+import { firstLineOf, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Security } from '../spec/security.js';
 import { AgentClient } from './agent-client.js';
 import type { ClusterStatus } from './wire.js';
@@ -20,7 +20,7 @@ export async function askStatus(options: AskStatusOptions): Promise<ClusterStatu
     try {
       return await client.status({ timeoutMs, signal, once: true });
     } catch (error) {
-      if (signal?.aborted) throw error;
+      if (signal?.aborted || isShoalError(error, 'SHOAL_VERSION_MISMATCH')) throw error;
       failures.push(firstLineOf(error));
     } finally {
       client.close();

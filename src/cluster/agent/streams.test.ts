@@ -163,6 +163,17 @@ describe('a stream', () => {
     await once(socket.resume(), 'close');
     expect(notices.join()).toContain('no stream today');
   });
+
+  it('of a handler whose promise rejects is closed', async () => {
+    const notices: string[] = [];
+    const { agent: made, client } = await agent({ onNotice: (line) => notices.push(line) });
+    made.onUpgrade('bad', async () => {
+      throw new Error('no stream today');
+    });
+    const { socket } = await client().upgrade('bad', worker, BOUNDS);
+    await once(socket.resume(), 'close');
+    expect(notices.join()).toContain('no stream today');
+  });
 });
 
 describe('the caller of a stream', () => {
@@ -209,6 +220,44 @@ describe('the caller of a stream', () => {
     });
     const anonymous = await raw(address, '/streams/echo', { upgrade: 'shoal-echo' });
     expect(anonymous).toMatchObject({ status: 403, body: expect.stringContaining('identifies no task') });
+  });
+
+  it('loses its stream when its successor opens one, whose bytes are read when the work of the first is over', async () => {
+    const { agent: made, client } = await agent();
+    const served: number[] = [];
+    const ended: (() => void)[] = [];
+    made.onUpgrade('work', (socket, { from }) => {
+      served.push(from.incarnation);
+      socket.on('data', () => socket.write('done'));
+      return new Promise<void>((resolve) => ended.push(resolve));
+    });
+    const successor = { ...worker, incarnation: 4, nonce: 'successor' };
+    const [old, next] = [
+      (await client().upgrade('work', worker, BOUNDS)).socket,
+      (await client().upgrade('work', successor, BOUNDS)).socket,
+    ];
+    await once(old.resume(), 'close');
+    let answered = false;
+    const answer = once(next, 'data').then(() => {
+      answered = true;
+    });
+    next.write('work');
+    await new Promise((tick) => setTimeout(tick, 100));
+    expect([served, answered]).toEqual([[3], false]);
+    ended[0]?.();
+    await answer;
+    expect(served).toEqual([3, 4]);
+    for (const end of ended) end();
+  });
+
+  it('loses its stream when it is lost', async () => {
+    const { agent: made, client } = await agent();
+    made.onUpgrade('echo', echo);
+    const { socket } = await client().upgrade('echo', worker, BOUNDS);
+    made.endStreams({ ...worker, nonce: 'another' });
+    expect(socket.destroyed).toBe(false);
+    made.endStreams(worker);
+    await once(socket.resume(), 'close');
   });
 
   it('must ask for a stream by its path and protocol', async () => {

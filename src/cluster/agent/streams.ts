@@ -7,10 +7,18 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import {
+  decodeVersions,
+  encodeVersions,
+  ownVersions,
+  type Speaker,
+  VERSIONS_HEADER,
+} from '../../bytes/versions.js';
 import { describeError, invalid, ShoalError } from '../../errors/errors.js';
 import type { Log } from '../../text/log.js';
 import type { Identity } from '../membership/map.js';
 import type { TaskId } from '../spec/task-id.js';
+import type { Admission, Admissions } from './admissions.js';
 import { callerOf } from './blob-access.js';
 import { checked, OrderName } from './wire.js';
 
@@ -28,16 +36,22 @@ export interface StreamContext {
   readonly label: string;
   /** Bytes of the peer that were read with the request. */
   readonly head: Buffer;
+  /** The versions that the peer speaks. */
+  readonly versions: Speaker['versions'];
 }
 
-/** Takes over the socket of a stream. */
-export type StreamHandler = (socket: Duplex, context: StreamContext) => void;
+/**
+ * Takes over the socket of a stream. A promise that it returns settles when the stream is closed and everything that
+ * came over it has ended: a later process of the caller's task waits for that.
+ */
+export type StreamHandler = (socket: Duplex, context: StreamContext) => Promise<void> | void;
 
 export interface StreamsOptions {
   /** Throws when the caller is not a task of this cluster, or its certificate is not valid for the task. */
   readonly claim: (request: IncomingMessage, cluster: string, task: TaskId) => void;
   /** Why a caller is refused; undefined when it is accepted. */
   readonly judge: (from: Identity) => string | undefined;
+  readonly admissions: Admissions;
   readonly self: () => TaskId;
   readonly maxStreams: number;
   readonly onNotice?: Log;
@@ -87,19 +101,40 @@ export class Streams {
       'Connection: Upgrade',
       `Upgrade: ${upgradeToken(protocol)}`,
       `${TASK_HEADER}: ${this.#options.self()}`,
+      `${VERSIONS_HEADER}: ${encodeVersions(ownVersions(this.#options.self()))}`,
     ];
     this.#open.add(socket);
-    socket.once('close', () => this.#open.delete(socket));
+    const closed = new Promise<void>((resolve) => socket.once('close', resolve));
+    void closed.then(() => this.#open.delete(socket));
     prepareSocket(socket);
     socket.write(`${response.join('\r\n')}\r\n\r\n`);
     const { remoteAddress, remotePort } = request.socket;
     const label = `${from.task} (from ${remoteAddress}:${remotePort})`;
-    try {
-      handler(socket, { from, label, head });
-    } catch (error) {
-      this.#options.onNotice?.(`stream ${protocol} of ${label} failed: ${describeError(error)}`, 'warn');
-      socket.destroy();
-    }
+    const work = this.#options.admissions.admit(from, 'stream', `stream ${protocol}`);
+    work.hold(closed);
+    work.signal.addEventListener('abort', () => socket.destroy(), { once: true });
+    const { versions } = decodeVersions(String(request.headers[VERSIONS_HEADER] ?? ''));
+    void this.#serve(handler, socket, { from, label, head, versions }, work)
+      .catch((error: unknown) => {
+        this.#options.onNotice?.(`stream ${protocol} of ${label} failed: ${describeError(error)}`, 'warn');
+        socket.destroy();
+      })
+      .finally(() => work.release());
+  }
+
+  /** Nothing is read from the socket until the work of the caller's predecessors is over. */
+  async #serve(
+    handler: StreamHandler,
+    socket: Duplex,
+    context: StreamContext,
+    { ready, hold }: Admission,
+  ): Promise<void> {
+    if (ready !== undefined) await ready;
+    if (socket.destroyed) return;
+    const ended = handler(socket, context);
+    if (ended === undefined) return;
+    hold(ended);
+    await ended;
   }
 
   /** The response for a request that opens no stream. Its socket closes when the response is sent. */

@@ -39,13 +39,22 @@ export const MessageSchema = v.object({
   digest: Text(64),
   lost: v.pipe(v.array(IdentitySchema), v.maxLength(MAX_MEMBERS)),
   members: v.pipe(
-    v.array(v.object({ ...entry, status: v.picklist(['alive', 'suspect', 'dead', 'left']) })),
+    v.array(
+      v.object({
+        ...entry,
+        status: v.picklist(['alive', 'suspect', 'dead', 'left']),
+        goneMs: v.optional(Count),
+      }),
+    ),
     v.maxLength(MAX_MEMBERS),
   ),
 });
 
 /** A membership message with the name of its cluster. */
 export const ExchangeSchema = v.object({ cluster: Text(200), message: MessageSchema });
+
+/** The report of a process that its main thread is blocked. */
+export const PulseSchema = v.object({ cluster: Text(200), from: IdentitySchema });
 
 export const OrderSchema = v.object({
   cluster: Text(200),
@@ -79,6 +88,8 @@ export const StatusSchema = v.object({
       status: v.picklist(['alive', 'suspect', 'dead', 'left']),
       /** Time since the answering task last heard from it. */
       silentMs: v.number(),
+      /** How long its main thread has been blocked, if another thread of it reports that. */
+      busyMs: v.optional(v.number()),
     }),
   ),
 });
@@ -110,6 +121,7 @@ const CODES: ReadonlySet<string> = new Set<ShoalCode>([
   'SHOAL_CONFIG',
   'SHOAL_ADDRESS_IN_USE',
   'SHOAL_FORBIDDEN',
+  'SHOAL_VERSION_MISMATCH',
   'SHOAL_UNREACHABLE',
   'SHOAL_WORKERS_LOST',
   'SHOAL_NO_SPACE',
@@ -131,6 +143,7 @@ const STATUS: Partial<Record<ShoalCode, number>> = {
   SHOAL_INVALID_ARGUMENT: 400,
   SHOAL_FORBIDDEN: 403,
   SHOAL_NOT_FOUND: 404,
+  SHOAL_VERSION_MISMATCH: 409,
   SHOAL_CORRUPT: 422,
   SHOAL_UNREACHABLE: 503,
   SHOAL_TIMEOUT: 504,

@@ -10,6 +10,7 @@
 
 import type { TaskId } from '../spec/task-id.js';
 import type { Draft } from './draft.js';
+import { isForgotten } from './forget.js';
 import { compareIdentity, type Entry, type Identity, mergeEntries, sameIdentity } from './map.js';
 import { exitWith, lowerFirst, markLeft } from './merge.js';
 import { type Claim, isPresent, type Member, type View } from './types.js';
@@ -38,9 +39,10 @@ export function isPlausible(draft: Draft, { task, incarnation, first }: Entry): 
 const keyOf = ({ task, incarnation, nonce }: Identity): string => `${task} ${incarnation} ${nonce}`;
 
 /** Handles an entry of a peer's map about another task. `isChief`: the peer is the current chief. */
-export function handleClaim(draft: Draft, { status, ...entry }: View, by: TaskId, isChief: boolean): void {
-  if (draft.over !== undefined || !isPlausible(draft, entry)) return;
-  const claim: Claim = { entry, opinion: status, by };
+export function handleClaim(draft: Draft, view: View, by: TaskId, isChief: boolean): void {
+  const { status, goneMs, ...entry } = view;
+  if (draft.over !== undefined || !isPlausible(draft, entry) || isForgotten(draft, view)) return;
+  const claim: Claim = { entry, opinion: status, goneMs, by };
   const known = draft.members.get(entry.task);
   const order = known === undefined ? 1 : compareIdentity(entry, known);
   if (known !== undefined && entry.first < known.first) {
@@ -135,14 +137,15 @@ function raiseIncarnation(draft: Draft, { first, incarnation }: Entry): void {
 }
 
 /** Records a dead incarnation, so that its successor continues from it. */
-function recordDead(draft: Draft, { entry, by }: Claim, known: Member | undefined): void {
+function recordDead(draft: Draft, { entry, by, goneMs = 0 }: Claim, known: Member | undefined): void {
   const isTrusted = watchesAll(draft.base, by);
   const isNamed = draft.base.contacts.some(({ task }) => task === entry.task);
   if (known === undefined && !isTrusted && !isNamed) return;
   const left = entry.left && isTrusted;
   const merged = { ...(known === undefined ? entry : mergeEntries(known, entry)), left };
   const pendingEvent = known === undefined || known.pendingEvent === 'joined' ? 'joined' : 'replaced';
-  const member: Member = { ...merged, status: 'dead', lastSeen: draft.now, pendingEvent };
+  const seen = { lastSeen: draft.now, goneAt: draft.now - goneMs };
+  const member: Member = { ...merged, status: 'dead', ...seen, pendingEvent };
   // This task never saw it alive, so no loss is reported.
   if (!left) draft.put(member);
   else if (known === undefined) draft.put({ ...member, status: 'left' });

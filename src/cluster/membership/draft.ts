@@ -2,17 +2,18 @@
 
 import type { TaskId } from '../spec/task-id.js';
 import { digestOf, epochOf, type Identity } from './map.js';
-import type {
-  Claim,
-  Contact,
-  Due,
-  Effect,
-  ExitReason,
-  LostWhy,
-  Member,
-  Membership,
-  MembershipSettings,
-  Step,
+import {
+  type Claim,
+  type Contact,
+  type Due,
+  type Effect,
+  type ExitReason,
+  isPresent,
+  type LostWhy,
+  type Member,
+  type Membership,
+  type MembershipSettings,
+  type Step,
 } from './types.js';
 import { isWatched } from './watch.js';
 
@@ -49,16 +50,26 @@ export class Draft {
   }
 
   /** Stores a member; records whether the shared part of the map changed. */
-  put(member: Member): Member {
-    const known = this.members.get(member.task);
+  put(given: Member): Member {
+    const known = this.members.get(given.task);
+    const member: Member = isPresent(given.status)
+      ? { ...given, goneAt: undefined, isRetired: undefined }
+      : { ...given, goneAt: given.goneAt ?? this.now };
     this.#changed ||=
       known === undefined ||
       known.incarnation !== member.incarnation ||
       known.nonce !== member.nonce ||
       known.first !== member.first ||
-      known.left !== member.left;
+      known.left !== member.left ||
+      known.isRetired !== member.isRetired;
     this.members.set(member.task, member);
     return member;
+  }
+
+  /** Removes a member that has been gone for long. */
+  forget({ task, isRetired }: Member): void {
+    this.#changed ||= !isRetired;
+    this.members.delete(task);
   }
 
   /** Gives this task a new incarnation. */
@@ -123,7 +134,8 @@ export class Draft {
   }
 
   digest(): string {
-    return this.#changed ? digestOf(this.members.values()) : this.base.digest;
+    if (!this.#changed) return this.base.digest;
+    return digestOf([...this.members.values()].filter(({ isRetired }) => !isRetired));
   }
 
   finish(): Step {

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import { taskId } from '../spec/task-id.js';
 import { initialState, reduce } from './membership.js';
+import { membershipSettings } from './settings.js';
 import type { Event, Membership } from './types.js';
 
-const SETTINGS = { heartbeatMs: 200, suspectAfterMs: 750, deadAfterMs: 3000, retryMs: 800 };
+const SETTINGS = membershipSettings({ heartbeatMs: 200, deadAfterMs: 3000 });
 
 function entry(task: ReturnType<typeof taskId>, address: string) {
   const identity = { task, incarnation: 1, first: 1, nonce: `n-${address}`, host: 'h', pid: 1 };

@@ -10,18 +10,21 @@
 import type { TaskId } from '../spec/task-id.js';
 import { checked, handleClaim, isPlausible } from './claims.js';
 import { Draft } from './draft.js';
+import { forgetGone } from './forget.js';
 import { compareIdentity, digestOf, type Entry, epochOf, type Identity, sameIdentity } from './map.js';
 import { markSeen, mergeOwnTask } from './merge.js';
-import type {
-  Contact,
-  Event,
-  Member,
-  Membership,
-  MembershipSettings,
-  Message,
-  Step,
-  Via,
-  View,
+import {
+  type Contact,
+  type Event,
+  isPresent,
+  type LostWhy,
+  type Member,
+  type Membership,
+  type MembershipSettings,
+  type Message,
+  type Step,
+  type Via,
+  type View,
 } from './types.js';
 import { isCaller, isWatched } from './watch.js';
 
@@ -46,7 +49,7 @@ export function initialState({ self, chief, contacts, settings, now }: InitialSt
     epoch: epochOf([entry]),
     digest: digestOf([entry]),
     settled: false,
-    fence: undefined,
+    fences: new Map(),
     claims: new Map(),
     now,
     due: new Map(),
@@ -79,6 +82,13 @@ export function reduce(state: Membership, event: Event): Step {
       if (member?.status === 'alive' && sameIdentity(member, event.peer)) draft.probe(member);
       break;
     }
+    case 'pulse': {
+      const member = draft.members.get(event.from.task);
+      // Only the main thread shows that a task is back.
+      if (member !== undefined && sameIdentity(member, event.from) && isPresent(member.status))
+        draft.put({ ...member, pulseAt: draft.now });
+      break;
+    }
     case 'server': {
       // Sessions must reconnect to a server that moved: same process, next incarnation.
       const { own } = draft;
@@ -104,7 +114,9 @@ function discountOwnSuspension(draft: Draft): void {
   const suspendedMs = draft.now - draft.base.now;
   if (suspendedMs <= draft.settings.suspectAfterMs) return;
   for (const member of [...draft.members.values()]) {
-    draft.put({ ...member, lastSeen: Math.min(draft.now, member.lastSeen + suspendedMs) });
+    const { lastSeen, pulseAt } = member;
+    const later = (at: number) => Math.min(draft.now, at + suspendedMs);
+    draft.put({ ...member, lastSeen: later(lastSeen), pulseAt: pulseAt && later(pulseAt) });
   }
   // This task may have been replaced meanwhile.
   draft.announceToAll();
@@ -113,11 +125,13 @@ function discountOwnSuspension(draft: Draft): void {
 function tick(draft: Draft, step: number | null | undefined): void {
   const { settings, now, own } = draft;
   draft.forgetOldAttempts();
+  forgetGone(draft);
   draft.put({ ...own, beat: own.beat + 1, lastSeen: now, step: step === undefined ? own.step : step });
   for (const member of [...draft.members.values()]) {
     if (member.status === 'left' || !isWatched(draft.base, member.task)) continue;
     const silence = now - member.lastSeen;
-    if (member.status !== 'dead' && silence >= settings.deadAfterMs) draft.lose(member, 'silent');
+    const why = member.status === 'dead' ? undefined : whyLost(member, settings, now);
+    if (why !== undefined) draft.lose(member, why);
     else if (member.status === 'alive' && silence >= settings.suspectAfterMs) draft.suspect(member);
     const { status } = draft.members.get(member.task)!;
     if (status === 'suspect' && draft.isDue(`suspect ${member.task}`, settings.heartbeatMs))
@@ -159,7 +173,7 @@ function heard(draft: Draft, message: Message, via: Via): void {
   } else markSeen(draft, from);
   if (draft.over !== undefined) return;
   if (via === 'announce' && !message.members.some((view) => isSuccessor(draft, view))) draft.settled = true;
-  hints(draft, message);
+  hints(draft, message, via);
   const agrees = message.digest === draft.digest();
   if (via === 'heartbeat' && !agrees && !superseded && isWatched(draft.base, from.task)) {
     draft.announce({ task: from.task, address: from.agentAddress });
@@ -171,13 +185,17 @@ function isSuccessor({ self }: Draft, view: View): boolean {
   return view.task === self.task && compareIdentity(view, self) > 0;
 }
 
-/** Probes members that this task does not watch and about which a watcher disagrees. */
-function hints(draft: Draft, { from, lost }: Message): void {
+/** Probes members that this task does not watch and about which a watcher disagrees, or which it does not know. */
+function hints(draft: Draft, { from, lost, members }: Message, via: Via): void {
   if (!isWatched(draft.base, from.task)) return;
+  // The watcher may have forgotten a task while this one was suspended. A new member may not be known to it yet.
+  const known = via === 'announce' ? new Set(members.map(({ task }) => task)) : undefined;
   for (const member of draft.members.values()) {
     if (member.task === draft.self.task || member.status === 'left' || isWatched(draft.base, member.task))
       continue;
-    const isLost = lost.some((identity) => sameIdentity(identity, member));
+    const isOld = draft.now - member.lastSeen >= draft.settings.deadAfterMs;
+    const isUnknown = isOld && known?.has(member.task) === false;
+    const isLost = isUnknown || lost.some((identity) => sameIdentity(identity, member));
     if (isLost === (member.status === 'dead') || !draft.isDue(member.task, draft.settings.retryMs)) continue;
     if (isLost) draft.put({ ...member, status: 'suspect' });
     draft.probe(member);
@@ -206,55 +224,43 @@ function remove(draft: Draft, task: TaskId): void {
   draft.announce({ task, address: member.agentAddress });
 }
 
+/** Whether another thread of the process has reported lately that its main thread is blocked. */
+function isPulsing({ pulseAt }: Member, { deadAfterMs }: MembershipSettings, now: number): boolean {
+  return pulseAt !== undefined && now - pulseAt < deadAfterMs;
+}
+
+function whyLost(member: Member, settings: MembershipSettings, now: number): LostWhy | undefined {
+  const silence = now - member.lastSeen;
+  if (silence < settings.deadAfterMs) return undefined;
+  if (!isPulsing(member, settings, now)) return 'silent';
+  return silence < settings.maxBlockedMs ? undefined : 'blocked';
+}
+
+/** How long the main thread of a busy task has been blocked; undefined for any other task. */
+export function blockedMs(member: Member, settings: MembershipSettings, now: number): number | undefined {
+  return isPresent(member.status) && isPulsing(member, settings, now) ? now - member.lastSeen : undefined;
+}
+
 /** The message to a peer; `complete` includes all members. A caller that was replaced receives its successor. */
 export function messageTo(state: Membership, complete: boolean, caller?: Identity): Message {
   const { members, self, digest } = state;
   const { status: _, ...from } = viewOf(members.get(self.task)!);
   const lost = [...members.values()]
-    .filter(({ status }) => status === 'dead')
+    .filter(({ status, isRetired }) => status === 'dead' && !isRetired)
     .map(({ task, incarnation, nonce }) => ({ task, incarnation, nonce }));
   const successor = caller === undefined ? undefined : members.get(caller.task);
   const isReplaced = successor !== undefined && (compareIdentity(successor, caller!) > 0 || successor.left);
-  const included = complete ? [...members.values()] : isReplaced ? [successor] : [];
-  return { from, digest, lost, members: included.map(viewOf) };
+  const reported = [...members.values()].filter(({ isRetired }) => !isRetired);
+  const included = complete ? reported : isReplaced ? [successor] : [];
+  const views = included.map((member): View => {
+    const { goneAt } = member;
+    return { ...viewOf(member), ...(goneAt !== undefined && { goneMs: Math.round(state.now - goneAt) }) };
+  });
+  return { from, digest, lost, members: views };
 }
 
 /** A member as it is sent to others. */
-export function viewOf({ lastSeen: _lastSeen, pendingEvent: _pendingEvent, ...view }: Member): View {
+export function viewOf(member: Member): View {
+  const { lastSeen: _1, pendingEvent: _2, pulseAt: _3, goneAt: _4, isRetired: _5, ...view } = member;
   return view;
-}
-
-/** Part of every refusal of a process that was replaced. */
-export const REPLACED = 'has been replaced';
-
-export interface Verdict {
-  readonly state: Membership;
-  /** Why the order is refused; undefined when it is accepted. */
-  readonly refused: string | undefined;
-}
-
-/**
- * Fencing: only orders of the highest chief incarnation seen, in the map or in an order, are accepted. A chief that was
- * replaced while it was suspended cannot undo the work of its successor.
- */
-export function judgeOrder(state: Membership, from: Identity): Verdict {
-  const refused = refusalOfChief(state, from);
-  if (refused !== undefined) return { state, refused };
-  const { task, incarnation, nonce } = from;
-  return { state: { ...state, fence: { task, incarnation, nonce } }, refused: undefined };
-}
-
-/** Why an order of this sender would be refused. Does not raise the fence. */
-export function refusalOfChief(state: Membership, from: Identity): string | undefined {
-  if (from.task !== state.chief) return `${from.task} is not the chief (${state.chief ?? 'none'})`;
-  const known = state.members.get(from.task);
-  const highest = [known, state.fence].reduce<Identity | undefined>(
-    (best, next) =>
-      next !== undefined && (best === undefined || compareIdentity(next, best) > 0) ? next : best,
-    undefined,
-  );
-  if (highest !== undefined && compareIdentity(from, highest) < 0) {
-    return `${from.task}, incarnation ${from.incarnation}, ${REPLACED} by incarnation ${highest.incarnation}`;
-  }
-  return undefined;
 }

@@ -34,7 +34,8 @@ export function markSeen(draft: Draft, entry: Entry): void {
     if (known.status !== 'left') markLeft(draft, member);
     return;
   }
-  const member: Member = { ...known, ...merged, status: known.status, lastSeen: draft.now };
+  const heard = { lastSeen: draft.now, pulseAt: undefined };
+  const member: Member = { ...known, ...merged, status: known.status, ...heard };
   if (known.pendingEvent !== undefined) reportAlive(draft, member);
   else {
     const alive = draft.put({ ...member, status: 'alive' });

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type TaskId, taskId } from '../spec/task-id.js';
-import { World } from '../testing/membership-world.js';
+import { isStill, World } from '../testing/membership-world.js';
 import { digestOf, type Entry, type EntryMap, epochOf, mergeMaps } from './map.js';
+import { membershipSettings } from './settings.js';
 
 const tasks: readonly TaskId[] = [taskId('ps', 0), taskId('ps', 1), taskId('worker', 0), taskId('worker', 1)];
 
@@ -87,7 +88,7 @@ const RUNS = process.env.SHOAL_LONG_TESTS ? 1000 : 40;
 /** Faults and changes in a cluster of two ps and two workers. */
 const happening = fc.oneof(
   fc.record({
-    what: fc.constantFrom('kill', 'freeze', 'thaw', 'replace', 'twin'),
+    what: fc.constantFrom('kill', 'freeze', 'block', 'thaw', 'replace', 'twin'),
     whom: fc.nat(3),
     ms: fc.nat(15_000),
   }),
@@ -100,7 +101,7 @@ function live(
   whole = true,
 ) {
   const contacts = tasks.map((task, i) => ({ task, address: `h${i}:1` }));
-  const settings = { heartbeatMs: 500, suspectAfterMs: 2500, deadAfterMs: 10_000, retryMs: 2000 };
+  const settings = membershipSettings();
   const epochs = new Map<string, number>();
   let drawn = 0;
   const world: World = new World({
@@ -121,7 +122,8 @@ function live(
     const process = latest(whom);
     if (what === 'kill' && process.condition !== 'gone') world.kill(process);
     if (what === 'freeze' && process.condition === 'running') world.freeze(process);
-    if (what === 'thaw' && process.condition === 'frozen') world.thaw(process);
+    if (what === 'block' && process.condition === 'running') world.block(process);
+    if (what === 'thaw' && isStill(process)) world.thaw(process);
     if (what === 'partition') world.partition(process.address, latest(whom >> 2).address);
     if (what === 'heal') world.heal();
     if (what === 'twin') world.start(process.task, { address: `spare${spare++}:1`, clock: 90 + (ms % 20) });
@@ -131,7 +133,7 @@ function live(
     world.run(ms);
   }
   world.heal();
-  for (const process of world.processes) if (process.condition === 'frozen') world.thaw(process);
+  for (const process of world.processes) if (isStill(process)) world.thaw(process);
   // Two processes of one task learn of each other only through other tasks: those come back.
   for (const task of tasks) {
     const isPresent = world.processes.some((other) => other.task === task && other.condition !== 'gone');

@@ -6,6 +6,8 @@ export function membershipSettings(given: Partial<MembershipSettings> = {}): Mem
   const {
     suspectAfterMs = Math.max(2 * heartbeatMs, deadAfterMs / 4),
     retryMs = Math.max(4 * heartbeatMs, 500),
+    maxBlockedMs = 30 * deadAfterMs,
+    forgetAfterMs = Math.max(30 * deadAfterMs, 300_000),
   } = given;
-  return { heartbeatMs, suspectAfterMs, deadAfterMs, retryMs };
+  return { heartbeatMs, suspectAfterMs, deadAfterMs, maxBlockedMs, forgetAfterMs, retryMs };
 }

@@ -5,7 +5,7 @@ import type { Entry, Identity } from './map.js';
 
 /**
  * The status of a task as this one sees it: `suspect` after some silence, `dead` after a refused connection or a long
- * silence, `left` after a leave message. A status that others report is never adopted unchecked.
+ * silence, `left` after a leave message. A task that is busy (its main thread is blocked) stays `suspect`. A status that others report is never adopted unchecked.
  */
 export type Status = 'alive' | 'suspect' | 'dead' | 'left';
 
@@ -18,6 +18,12 @@ export interface Member extends Entry {
   readonly lastSeen: number;
   /** The event to emit when this incarnation is first seen alive; undefined once emitted. */
   readonly pendingEvent: 'joined' | 'replaced' | undefined;
+  /** When its pulse last reported that its main thread is blocked; undefined since the main thread answered. */
+  readonly pulseAt?: number | undefined;
+  /** Since when it is dead or has left, by this task's own clock; undefined while it is present. */
+  readonly goneAt?: number | undefined;
+  /** Other tasks no longer hear of it: it will be forgotten. */
+  readonly isRetired?: boolean | undefined;
 }
 
 export interface MembershipSettings {
@@ -25,6 +31,10 @@ export interface MembershipSettings {
   readonly suspectAfterMs: number;
   /** The silence after which a frozen or partitioned peer is dead. */
   readonly deadAfterMs: number;
+  /** The longest time that a main thread may be blocked before its task is dead although its process runs. */
+  readonly maxBlockedMs: number;
+  /** How long a task that the specification does not list is remembered after it has died or left. */
+  readonly forgetAfterMs: number;
   /** The longest interval between attempts to reach a task that is dead or unknown. */
   readonly retryMs: number;
 }
@@ -40,6 +50,8 @@ export interface Claim {
   readonly entry: Entry;
   /** The status that the peer reports. */
   readonly opinion: Status;
+  /** For how long the peer considers it gone; undefined if it does not. */
+  readonly goneMs?: number | undefined;
   readonly by: TaskId;
 }
 
@@ -54,8 +66,8 @@ export interface Membership {
   readonly digest: string;
   /** Whether a peer has recorded this incarnation. Until then it may still be raised. */
   readonly settled: boolean;
-  /** The highest chief incarnation that sent an order. */
-  readonly fence: Identity | undefined;
+  /** The highest incarnation of each task that has asked for work before its announcement arrived. */
+  readonly fences: ReadonlyMap<TaskId, Identity>;
   /** Claims being checked, keyed by the claimed identity. */
   readonly claims: ReadonlyMap<string, Claim>;
   readonly now: number;
@@ -72,6 +84,8 @@ export interface Due {
 /** An entry with the status that its sender assigns. */
 export interface View extends Entry {
   readonly status: Status;
+  /** For how long the sender considers it gone; undefined if it does not. */
+  readonly goneMs?: number | undefined;
 }
 
 /** A message between tasks: a request or a reply. */
@@ -106,6 +120,8 @@ export type Event =
   /** The check of a claim has ended. The reply of the task, if any, was dispatched before as `heard`. */
   | { readonly type: 'checked'; readonly now: number; readonly claim: Identity; readonly answered: boolean }
   | { readonly type: 'disconnected'; readonly now: number; readonly peer: Identity }
+  /** Another thread of the peer reports that the process runs, but its main thread is blocked. */
+  | { readonly type: 'pulse'; readonly now: number; readonly from: Identity }
   | { readonly type: 'server'; readonly now: number; readonly serverAddress: string | null }
   | { readonly type: 'remove'; readonly now: number; readonly task: TaskId }
   | { readonly type: 'leave'; readonly now: number };
@@ -113,9 +129,12 @@ export type Event =
 export type ExitReason =
   | { readonly kind: 'superseded'; readonly by: Entry }
   | { readonly kind: 'removed' }
+  /** The release of this process cannot work with that of a peer. */
+  | { readonly kind: 'incompatible'; readonly why: string; readonly hint: string | undefined }
   | { readonly kind: 'left' };
 
-export type LostWhy = 'refused' | 'silent' | 'replaced' | 'confirmed';
+/** `blocked`: the process runs, but its main thread has not answered for `maxBlockedMs`. */
+export type LostWhy = 'refused' | 'silent' | 'blocked' | 'replaced' | 'confirmed';
 
 export type Effect =
   /** Report that this task is alive, on the persistent connection. */

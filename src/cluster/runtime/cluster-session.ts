@@ -83,6 +83,8 @@ export class ClusterSession {
     const generation = await this.current(options.signal);
     const { session, over } = generation;
     const signal = options.signal ? joinSignals(generation, options.signal) : over.signal;
+    const confirmed = this.#server.engine.confirmCurrent();
+    if (confirmed) await confirmed;
     try {
       return await session.run(fetches, { ...options, signal });
     } catch (error) {

@@ -3,7 +3,9 @@
  * connection is an upgraded request to the agent, so there is no other port and no other authentication.
  */
 
+import type { Duplex } from 'node:stream';
 import { withDeadline } from '../../async/deadline.js';
+import { commonVersion, VERSIONS } from '../../bytes/versions.js';
 import { DirectSession } from '../../engine/direct-session.js';
 import { StageHost } from '../../engine/host/stage-host.js';
 import type { Placement } from '../../engine/partition/placement.js';
@@ -14,7 +16,8 @@ import { firstLineOf, invalid, isShoalError, ShoalError } from '../../errors/err
 import type { DeviceSpec } from '../../graph/device.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
-import { type Identity, sameIdentity } from '../membership/map.js';
+import type { StreamContext } from '../agent/streams.js';
+import type { Identity } from '../membership/map.js';
 import type { Member } from '../membership/types.js';
 import { parseTaskId, type TaskId, taskId } from '../spec/task-id.js';
 import type { ClusterTask } from '../task/cluster-task.js';
@@ -22,6 +25,8 @@ import type { Engine, EngineSession, LocalSession, OpenSessionOptions } from './
 
 const PROTOCOL = 'stages';
 const CONNECT_MS = 5000;
+/** How long the runs of a connection may take to end after it was closed. */
+const EARLIER_MS = 30_000;
 
 interface Link {
   /** The incarnation of the peer: a replaced task needs a new connection. */
@@ -39,6 +44,8 @@ export class DirectEngine implements Engine {
   readonly #ps: ReadonlySet<TaskId>;
   /** The connections from other tasks. */
   readonly #services = new Map<StageService, Identity>();
+  /** The connections that wait for the end of an earlier one of the same process. */
+  readonly #opening = new Map<string, Duplex>();
   readonly #links = new Map<string, Link>();
   readonly #stopServing: () => void;
   readonly #unsubscribe: () => void;
@@ -52,20 +59,32 @@ export class DirectEngine implements Engine {
     this.#host = host;
     this.#ps = new Set(psTasks);
     this.target = `shoal:/${task.task}`;
-    this.#stopServing = task.onStream(PROTOCOL, (socket, { from, label, head }) => {
-      this.#endEarlier(from);
-      const service: StageService = new StageService(socket, {
-        host: this.#hostWith(undefined),
-        label,
-        head,
-        onClose: () => this.#services.delete(service),
-      });
-      this.#services.set(service, from);
-    });
+    this.#stopServing = task.onStream(PROTOCOL, (socket, context) => this.#serve(socket, context));
     // A frozen peer keeps its connection open: its runs end when it counts as lost.
     this.#unsubscribe = task.events.on('*', (event) => {
       if (event.type === 'lost' || event.type === 'left') this.#links.get(event.member.task)?.stages?.close();
     });
+  }
+
+  /** Runs the stages of another task, until the connection is closed and the last of them has ended. */
+  async #serve(socket: Duplex, { from, label, head, versions }: StreamContext): Promise<void> {
+    this.#opening.get(from.nonce)?.destroy();
+    this.#opening.set(from.nonce, socket);
+    try {
+      await this.#endEarlier(from);
+    } finally {
+      if (this.#opening.get(from.nonce) === socket) this.#opening.delete(from.nonce);
+    }
+    if (socket.destroyed) return;
+    const service: StageService = new StageService(socket, {
+      host: this.#hostWith(undefined),
+      label,
+      head,
+      version: commonVersion(VERSIONS.stages, versions.stages),
+      onClose: () => void service.ended.then(() => this.#services.delete(service)),
+    });
+    this.#services.set(service, from);
+    await service.ended;
   }
 
   /**
@@ -73,8 +92,17 @@ export class DirectEngine implements Engine {
    * may arrive seconds later. Until then its runs would wait for queues and accumulators, and take what belongs to the
    * runs of the new connection.
    */
-  #endEarlier(from: Identity): void {
-    for (const [service, earlier] of this.#services) if (sameIdentity(earlier, from)) service.close();
+  async #endEarlier(from: Identity): Promise<void> {
+    const ended: Promise<void>[] = [];
+    for (const [service, earlier] of this.#services) {
+      if (earlier.nonce !== from.nonce) continue;
+      service.close();
+      ended.push(service.ended);
+    }
+    if (ended.length === 0) return;
+    await withDeadline(Promise.all(ended), `Waiting for the runs of an earlier connection of ${from.task}`, {
+      timeoutMs: EARLIER_MS,
+    });
   }
 
   /** The session is created by its first use; a later configuration has no effect. */
@@ -148,8 +176,11 @@ export class DirectEngine implements Engine {
 
   async #open(task: TaskId): Promise<RemoteStages> {
     try {
-      const { socket, head, label } = await this.#task.openStream(task, PROTOCOL, { timeoutMs: CONNECT_MS });
-      return new RemoteStages(socket, { task, label, head });
+      const { socket, head, label, versions } = await this.#task.openStream(task, PROTOCOL, {
+        timeoutMs: CONNECT_MS,
+      });
+      const version = commonVersion(VERSIONS.stages, versions.stages);
+      return new RemoteStages(socket, { task, label, head, version });
     } catch (cause) {
       // A retry does not help against wrong credentials.
       if (isShoalError(cause, 'SHOAL_FORBIDDEN')) throw cause;
@@ -179,6 +210,9 @@ export class DirectEngine implements Engine {
     const { graph, session } = this.#hostWith(undefined);
     return { graph, session, close: async () => {} };
   }
+
+  /** The ps refuse the runs of a process that was replaced. */
+  confirmCurrent(): undefined {}
 
   async settled({ timeoutMs }: { readonly timeoutMs: number }): Promise<void> {
     await withDeadline(Promise.all(this.#failed), 'Waiting for the end of failed steps', { timeoutMs });

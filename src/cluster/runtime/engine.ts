@@ -36,6 +36,8 @@ export interface Engine {
   probe(member: Member): Promise<void>;
   openSession(graph: Graph, ps: readonly Member[], options: OpenSessionOptions): Promise<EngineSession>;
   openLocal(): LocalSession;
+  /** Before a run: rejects if this process may have been replaced. Undefined if there is no doubt. */
+  confirmCurrent(): Promise<void> | undefined;
   /**
    * Resolves when no part of a failed run is still running: it could consume input, or a token, that belongs to later
    * runs. Rejects after `timeoutMs`.

@@ -12,9 +12,12 @@ import { parseTaskId, type TaskId } from '../spec/task-id.js';
 import type { ClusterTask } from '../task/cluster-task.js';
 import type { JoinOptions } from '../task/join-options.js';
 import type { Engine, LocalSession, OpenSessionOptions } from './engine.js';
+import { SuspensionGuard } from './suspension-guard.js';
 import { EVERY_INTERFACE, TensorFlowServer } from './tensorflow-server.js';
 
 const PROBE_MS = 2000;
+/** A process that did not run for this long may have been replaced. */
+const SUSPENDED_MS = 500;
 
 export interface GrpcEngineParts {
   readonly task: ClusterTask;
@@ -27,9 +30,11 @@ export class GrpcEngine implements Engine {
   /** TensorFlow keeps them too, but their functions belong to the session. */
   readonly keepsObjects = false;
   readonly #parts: GrpcEngineParts;
+  readonly #guard: SuspensionGuard;
 
   constructor(parts: GrpcEngineParts) {
     this.#parts = parts;
+    this.#guard = new SuspensionGuard(parts.task, parts.psTasks, SUSPENDED_MS);
   }
 
   get tensorflow(): TensorFlowServer {
@@ -96,6 +101,10 @@ export class GrpcEngine implements Engine {
     return { graph, session, close };
   }
 
+  confirmCurrent(): Promise<void> | undefined {
+    return this.#guard.confirm();
+  }
+
   /** A session that is replaced ends its runs. */
   async settled(): Promise<void> {}
 
@@ -121,7 +130,9 @@ export class GrpcEngine implements Engine {
   }
 
   /** TensorFlow's server runs until the process ends. */
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    this.#guard.close();
+  }
 }
 
 /** Starts TensorFlow's server for a task that is about to join. */

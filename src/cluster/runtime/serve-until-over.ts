@@ -6,6 +6,8 @@ import { describeError, ShoalError } from '../../errors/errors.js';
 import { isPresent } from '../membership/types.js';
 import { GRACE_MS } from '../spec/config.js';
 import { parseTaskId, type TaskId } from '../spec/task-id.js';
+import type { ClusterTask } from '../task/cluster-task.js';
+import type { Stopped } from '../task/finished-workers.js';
 import type { TrainingState } from '../task/training-end.js';
 import type { ClusterServer, JoinClusterOptions } from './cluster-server.js';
 
@@ -14,7 +16,10 @@ const LOOK_MS = 250;
 const FIRST_LINE_MS = 3000;
 const LINE_MS = 60_000;
 
-/** Rejects with SHOAL_WORKERS_LOST when all workers died and none came back. */
+/**
+ * Rejects with SHOAL_WORKERS_LOST when all workers died or failed and none came back, or the chief has failed; with
+ * SHOAL_ABORTED when all were interrupted.
+ */
 export function serveUntilOver(
   { task, spec, training }: Pick<ClusterServer, 'task' | 'spec' | 'training'>,
   { signal, log, graceMs = GRACE_MS, evaluatorMs = 30_000, beforeLeave }: JoinClusterOptions,
@@ -48,7 +53,7 @@ export function serveUntilOver(
       const state = training.state();
       reporter.update(state);
       if (state.kind !== 'over') evaluatorsAwaitedSince = undefined;
-      else if (hasEvaluatorsLeft()) end(state.finished ? undefined : workersLost(task.task, state.lost));
+      else if (hasEvaluatorsLeft()) end(problemOf(task, state));
     };
     const end = (error?: ShoalError) => {
       unsubscribe();
@@ -70,7 +75,10 @@ export function serveUntilOver(
       look();
     };
     const unsubscribe = task.events.on('*', (event) => {
-      if (event.type === 'lost') log?.(`${event.member.task} is lost (${event.why})`, 'warn');
+      if (event.type === 'lost') {
+        const why = event.why === 'blocked' ? 'its main thread stays blocked' : event.why;
+        log?.(`${event.member.task} is lost (${why})`, 'warn');
+      }
       if (event.type === 'back')
         log?.(`${event.member.task} is back${event.replaced ? ' as a new process' : ''}`);
       look();
@@ -84,15 +92,30 @@ export function serveUntilOver(
   });
 }
 
-function workersLost(task: TaskId, lost: readonly TaskId[]): ShoalError {
-  return new ShoalError(
-    'SHOAL_WORKERS_LOST',
-    `${task} has no workers left: ${lost.join(', ')} died or left before the end, and did not come back`,
-    {
-      task,
-      hint: 'Restart the cluster; training resumes from the last checkpoint. lost_worker_ms sets how long a ps waits.',
-    },
-  );
+/** Why training is over before its end; undefined if it was finished. */
+function problemOf(
+  { task, chief }: Pick<ClusterTask, 'task' | 'chief'>,
+  { lost, stopped, finished }: Extract<TrainingState, { kind: 'over' }>,
+): ShoalError | undefined {
+  const by = (how: Stopped) => stopped.filter((one) => one.how === how).map((one) => one.task);
+  const failed = by('failed');
+  // Others may have made the last step, but nobody has saved it.
+  if (finished && !failed.some((id) => id === chief)) return undefined;
+  if (!finished && lost.length + failed.length === 0) {
+    return new ShoalError(
+      'SHOAL_ABORTED',
+      `${task} ends: training was interrupted, ${by('interrupted').join(', ')} stopped before the end`,
+      { task, hint: 'Start the cluster again to train further; it resumes from the last checkpoint.' },
+    );
+  }
+  const gone = [
+    ...(lost.length > 0 ? [`${lost.join(', ')} died or left before the end, and did not come back`] : []),
+    ...(failed.length > 0 ? [`${failed.join(', ')} failed before the end`] : []),
+  ].join('; ');
+  return new ShoalError('SHOAL_WORKERS_LOST', `${task} has no workers left: ${gone}`, {
+    task,
+    hint: 'Read their logs, and restart the cluster; training resumes from the last checkpoint. lost_worker_ms sets how long a ps waits.',
+  });
 }
 
 /** Logs which workers a ps waits for, and for how much longer. */
@@ -115,8 +138,10 @@ class WaitReporter {
     if (performance.now() - this.#since < this.#next) return;
     this.#next += LINE_MS;
     const seconds = Math.ceil(state.leftMs / 1000);
+    const tasks = state.tasks.join(', ');
+    const why = state.atStart ? 'failed at the start, before the first step' : 'died or preempted';
     this.log?.(
-      `${this.task} waits for ${state.tasks.join(', ')} to restart: died or preempted, and no other worker is alive; exits in ${seconds} s`,
+      `${this.task} waits for ${tasks} to restart: ${why}, and no other worker is alive; exits in ${seconds} s`,
     );
   }
 }

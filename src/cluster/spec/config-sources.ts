@@ -102,6 +102,16 @@ export function readFlags(argv: readonly string[]): FlagLayer {
   return { jobs, settings, configFile, rest };
 }
 
+/**
+ * The flags of an argument list that set neither the tasks of the cluster nor which one this is. Without `--config`, which
+ * a program that describes its cluster itself may use for something else.
+ */
+export function flagsOfSettings(argv: readonly string[]): string[] {
+  return Object.entries(readFlags(argv).settings)
+    .filter(([name]) => name !== 'job_name' && name !== 'task_index')
+    .map(([name, given]) => `--${name}=${given.value}`);
+}
+
 function splitHosts(list: string): readonly string[] {
   return list.trim() === '' ? [] : list.split(',').map((host) => host.trim());
 }

@@ -87,11 +87,15 @@ export function securityOf(settings: SecuritySettings, bearer: TaskId | 'operato
   return token === undefined ? { kind: 'none' } : tokenSecurity(token);
 }
 
+/** The common names of certificates that are valid for the task. */
+export const namesFor = (task: TaskId): readonly string[] => [
+  '*',
+  task,
+  `/job:${parseTaskId(task).job}/task:*`,
+];
+
 /** Whether a certificate with this common name is valid for the task. */
-export function isValidFor(commonName: string, task: TaskId): boolean {
-  if (commonName === '*' || commonName === task) return true;
-  return commonName === `/job:${parseTaskId(task).job}/task:*`;
-}
+export const isValidFor = (commonName: string, task: TaskId): boolean => namesFor(task).includes(commonName);
 
 /** The ciphers of TLS 1.3, the fastest first. */
 const CIPHERS = 'TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256';

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { EXIT } from '../../errors/exit-codes.js';
 import { AgentClient } from '../agent/agent-client.js';
 import { askStatus } from '../agent/status.js';
+import type { ClusterStatus } from '../agent/wire.js';
 import type { Identity } from '../membership/map.js';
 import { ClusterSpec } from '../spec/cluster-spec.js';
 import { taskId } from '../spec/task-id.js';
@@ -141,6 +142,39 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect(at(ps(0)).lines.filter(({ event }) => event === 'lost')).toEqual([]);
   });
 
+  it('does not lose tasks whose main threads are blocked for 20 s, and calls them busy', async () => {
+    const blockedMs = 20_000;
+    const { at } = await running({ ps: 1, worker: 2 }, { SHOAL_CLUSTER_TOKEN: token });
+    const blocked = [ps(0), worker(1)];
+    const answers = blocked.map((task) => at(task).ask({ do: 'block', timeoutMs: blockedMs }));
+    for (const task of blocked) await at(worker(0)).event('suspected', task);
+    const waiting = await at(worker(0)).ask({ do: 'wait', tasks: [ps(0)], timeoutMs: 2 * DEAD_AFTER_MS });
+    expect(waiting.error).toMatch(/waiting for \/job:ps\/task:0 \(busy, main thread blocked for \d+ s\)/);
+    const { members } = (await at(worker(0)).ask({ do: 'status' })).result as ClusterStatus;
+    const busyMs = new Map(members.map((member) => [member.task as string, member.busyMs]));
+    for (const task of blocked) expect(busyMs.get(task)).toBeGreaterThan(DEAD_AFTER_MS);
+    expect(busyMs.get(worker(0))).toBeUndefined();
+    await Promise.all(answers);
+    for (const task of blocked) await at(worker(0)).event('trusted', task);
+    for (const task of [ps(0), worker(0), worker(1)]) {
+      expect(at(task).lines.filter(({ event }) => event === 'lost')).toEqual([]);
+    }
+  });
+
+  it('loses a task whose main thread stays blocked, and names the reason', async () => {
+    const maxBlockedMs = 2 * DEAD_AFTER_MS;
+    const { at } = await running({ ps: 1, worker: 2 }, { TEST_SETTINGS: JSON.stringify({ maxBlockedMs }) });
+    const since = Date.now();
+    void at(worker(1))
+      .ask({ do: 'block', timeoutMs: PATIENCE_MS })
+      .catch(() => {});
+    for (const task of [ps(0), worker(0)]) {
+      const lost = await at(task).event('lost', worker(1));
+      expect(lost.why).toBe('blocked');
+      expect((lost.at - since) / maxBlockedMs).toBeGreaterThan(0.9);
+    }
+  });
+
   it('accepts orders of the latest chief only', async () => {
     const { cluster: made, at } = await running({ ps: 1, chief: 1 });
     const chief = '/job:chief/task:0';
@@ -169,8 +203,9 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect(at(chief).lines.filter(({ error }) => error !== undefined)).toEqual([]);
   });
 
-  it('lets an unlisted worker join, one leave, and one be removed', async () => {
-    const { cluster: made, at } = await running({ ps: 1, worker: 2 });
+  it('lets an unlisted worker join, one leave, and one be removed, and forgets it', async () => {
+    const env = { TEST_SETTINGS: JSON.stringify({ forgetAfterMs: DEAD_AFTER_MS }) };
+    const { cluster: made, at } = await running({ ps: 1, worker: 2 }, env);
     const dict = { ...made.dict, worker: [...made.dict.worker!, '127.0.0.1:1'] };
     const extra = new ProcessCluster(dict, made.env).start('worker', 2, { SHOAL_LISTEN: '127.0.0.1:0' });
     made.processes.push(extra);
@@ -182,6 +217,10 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     await at(worker(0)).ask({ do: 'remove', to: worker(2) });
     expect(await extra.exited).toBe(EXIT.superseded);
     await at(ps(0)).event('left', worker(2));
+    for (const task of [ps(0), worker(0)]) {
+      const known = async () => (await seenBy(at(task))).members.map((member) => member.task).sort();
+      await expect.poll(known, { timeout: PATIENCE_MS }).toEqual([ps(0), worker(0), worker(1)]);
+    }
     expect(at(ps(0)).lines.filter(({ event }) => event === 'lost')).toEqual([]);
   });
 

@@ -7,17 +7,25 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { sleep } from '../../async/deadline.js';
-import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
+import { describeError, ShoalError } from '../../errors/errors.js';
 import type { Metrics } from '../../metrics/metrics.js';
 import { type Agent, type OrderHandler, type RequestHandler, startAgent } from '../agent/agent.js';
 import { AgentClient, type Stream, type StreamOptions } from '../agent/agent-client.js';
 import { Links } from '../agent/links.js';
+import { Pulse } from '../agent/pulse.js';
 import type { StreamHandler } from '../agent/streams.js';
 import { Traffic } from '../agent/traffic.js';
 import type { ClusterStatus } from '../agent/wire.js';
-import { MAX_LEAD } from '../membership/claims.js';
-import { compareIdentity, type Identity } from '../membership/map.js';
-import { initialState, judgeOrder, messageTo, reduce, refusalOfChief } from '../membership/membership.js';
+import {
+  admit,
+  admitOrder,
+  isReplacedBy,
+  REPLACED,
+  refusalOfChief,
+  type Verdict,
+} from '../membership/fence.js';
+import type { Identity } from '../membership/map.js';
+import { blockedMs, initialState, messageTo, reduce } from '../membership/membership.js';
 import { membershipSettings } from '../membership/settings.js';
 import {
   type Contact,
@@ -29,13 +37,19 @@ import {
   type MembershipSettings,
   type Message,
 } from '../membership/types.js';
-import { formatAddress, isLoopback, parseAddress } from '../spec/address.js';
+import { watchersOf } from '../membership/watch.js';
+import { parseAddress } from '../spec/address.js';
 import { advertisedAddress } from '../spec/own-address.js';
 import { compareTasks, type TaskId } from '../spec/task-id.js';
+import { busyText, clusterStatus } from './cluster-status.js';
+import { earlierIncarnations } from './earlier-incarnations.js';
+import { reportExposure } from './exposure.js';
 import { type Clock, type JoinOptions, SYSTEM_CLOCK } from './join-options.js';
-import { endProcess, refusalOfReplaced, unlessReplaced } from './replaced.js';
+import { PeerClients } from './peer-clients.js';
+import { endProcess, exitError, unlessReplaced } from './replaced.js';
 import { TaskEvents } from './task-events.js';
 import { taskMetrics } from './task-metrics.js';
+import { UnprovenClaims } from './unproven-claims.js';
 import { type TasksToAwait, type WaitForOptions, waitForMembers } from './wait-for.js';
 
 /** Starts the agent and announces this task to the others. Does not wait for them: see `waitFor`. */
@@ -57,21 +71,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
     traffic: task.traffic,
     ...(options.limits && { limits: options.limits }),
   });
-  if (security.kind === 'none') {
-    onNotice?.(
-      `${self}: no certificates and no cluster token, so the agent listens on ${formatAddress(agent.address)} only, which other machines cannot reach`,
-    );
-  }
-  const exposed = [given, ...spec.tasks.map(({ address }) => address)].find(
-    (address) => !isLoopback(parseAddress(address, 'address', { allowPortZero: true }).host),
-  );
-  if (security.kind === 'token' && exposed !== undefined) {
-    onNotice?.(
-      `${self}: the cluster token travels over plain HTTP to and from ${exposed}. Whoever can read ` +
-        'traffic on that network can control this cluster. Use certificates instead: shoal certs init',
-      'warn',
-    );
-  }
+  reportExposure(options, given, agent.address);
   try {
     await task.begin(agent, options.advertise ?? advertisedAddress(agent.address, options));
   } catch (error) {
@@ -96,9 +96,10 @@ export class ClusterTask {
   readonly #settings: MembershipSettings;
   readonly #clock: Clock;
   readonly #links: Links;
-  readonly #clients = new Map<string, AgentClient>();
+  readonly #clients = new PeerClients((task, address) => this.#makeClient(task, address));
   readonly #started: number;
-  readonly #unproven = new Map<string, string>();
+  readonly #unproven: UnprovenClaims;
+  #pulse: Pulse | undefined;
   #agent: Agent | undefined;
   #state: Membership | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -111,6 +112,7 @@ export class ClusterTask {
     this.#settings = membershipSettings(options.settings);
     this.#clock = options.clock ?? SYSTEM_CLOCK;
     this.#started = this.#clock.now();
+    this.#unproven = new UnprovenClaims(this.task, options.onNotice);
     this.metrics = taskMetrics({
       cluster: this.#cluster,
       task: this.task,
@@ -126,6 +128,11 @@ export class ClusterTask {
       dispatch: (event) => this.#dispatch(event),
       now: () => this.#clock.now(),
       onRefusal: (_, reason) => options.onNotice?.(`${this.task}: ${reason}`),
+      // Of two tasks that cannot work together, the one ends that no peer has recorded: nothing depends on it.
+      onMismatch: ({ message: why, hint }) => {
+        if (!this.#now().settled)
+          this.#perform({ type: 'exit', reason: { kind: 'incompatible', why, hint } });
+      },
     });
   }
 
@@ -158,17 +165,8 @@ export class ClusterTask {
       this.#dispatch({ type: 'heard', now: this.#clock.now(), via: 'request', message });
       return messageTo(this.#now(), complete, message.from);
     },
-    judge: (from: Identity) => {
-      const { state, refused } = judgeOrder(this.#now(), from);
-      this.#state = state;
-      return refused;
-    },
-    judgeCaller: (from: Identity) => {
-      const known = this.member(from.task);
-      // A request of a new incarnation may arrive before its announcement.
-      if (known === undefined || compareIdentity(from, known) >= 0) return undefined;
-      return refusalOfReplaced(from);
-    },
+    judge: (from: Identity) => this.#judge(admitOrder(this.#now(), from)),
+    judgeCaller: (from: Identity) => this.#judge(admit(this.#now(), from)),
     judgeWriter: (from: Identity, orderedBy: Identity | undefined) => {
       // A write by the chief itself is treated as an order: it fences the chief's predecessors.
       const refused = from.task === this.chief ? this.hooks.judge(from) : this.hooks.judgeCaller(from);
@@ -176,18 +174,32 @@ export class ClusterTask {
       return refused ?? (orderedBy && refusalOfChief(this.#now(), orderedBy));
     },
     chief: () => this.chief,
+    pulse: (from: Identity) => {
+      if (this.#state !== undefined) this.#dispatch({ type: 'pulse', now: this.#clock.now(), from });
+    },
     disconnected: (peer: Identity) => {
       if (this.#state !== undefined) this.#dispatch({ type: 'disconnected', now: this.#clock.now(), peer });
     },
     metrics: () => this.metrics.text(),
   };
 
+  #judge({ state, refused }: Verdict): string | undefined {
+    this.#state = state;
+    return refused;
+  }
+
   /** Called once by `joinCluster`, after the agent started. @internal */
   async begin(agent: Agent, agentAddress: string): Promise<void> {
     this.#agent = agent;
     const { spec, serverAddress = null, nonce = () => randomBytes(9).toString('base64url') } = this.#options;
     const contacts = spec.tasks.map(({ id, address }): Contact => ({ task: id, address }));
-    const seen = await this.#ask(contacts.filter(({ address }) => address !== agentAddress));
+    const seen = await earlierIncarnations(this.task, {
+      contacts: contacts.filter(({ address }) => address !== agentAddress),
+      clientOf: ({ task, address }) => this.#makeClient(task, address),
+      timeoutMs: Math.min(1000, this.#settings.suspectAfterMs),
+      wall: this.#clock.wall(),
+      onNotice: (line, level) => this.#options.onNotice?.(`${this.task}: ${line}`, level),
+    });
     const incarnation =
       seen.length > 0
         ? Math.max(...seen.map((entry) => entry.incarnation)) + 1
@@ -216,33 +228,23 @@ export class ClusterTask {
       settings: this.#settings,
       now: this.#clock.now(),
     });
+    const { security, onNotice } = this.#options;
+    this.#pulse = new Pulse({ cluster: this.#cluster, security, settings: this.#settings, onNotice });
     this.#dispatch({ type: 'start', now: this.#clock.now() });
+    this.#updatePulse();
     this.#timer = setInterval(() => {
       const { step } = this.#options;
+      this.#updatePulse();
       this.#dispatch({ type: 'tick', now: this.#clock.now(), ...(step && { step: step() }) });
       this.#links.prune();
+      this.#clients.prune(this.#now().members);
     }, this.#settings.heartbeatMs / 2);
     if (this.#options.keepsProcess === false) this.#timer.unref();
   }
 
-  /** The earlier incarnations of this task that the others know. Slow peers are skipped. */
-  async #ask(contacts: readonly Contact[]): Promise<ClusterStatus['members']> {
-    const timeoutMs = Math.min(1000, this.#settings.suspectAfterMs);
-    const answers = contacts.map(async ({ task, address }) => {
-      const client = this.#makeClient(task, address);
-      try {
-        const { members } = await client.status({ timeoutMs, once: true });
-        const limit = this.#clock.wall() + MAX_LEAD;
-        return members.filter((member) => member.task === this.task && member.incarnation <= limit);
-      } catch (error) {
-        if (isShoalError(error, 'SHOAL_FORBIDDEN'))
-          this.#options.onNotice?.(`${this.task}: ${describeError(error)}`, 'warn');
-        return [];
-      } finally {
-        client.close();
-      }
-    });
-    return (await Promise.all(answers)).flat();
+  #updatePulse(): void {
+    this.#pulse?.beat();
+    this.#pulse?.update(this.#now().self, watchersOf(this.#now()));
   }
 
   get identity(): Identity {
@@ -277,24 +279,16 @@ export class ClusterTask {
   }
 
   status(): ClusterStatus {
-    const { epoch, chief, self, members } = this.#now();
-    const now = this.#clock.now();
-    return {
-      cluster: this.#cluster,
-      epoch,
-      chief: chief ?? null,
-      self,
-      members: [...members.values()].map(({ lastSeen, pendingEvent: _, ...view }) => ({
-        ...view,
-        silentMs: view.task === this.task ? 0 : Math.max(0, Math.round(now - lastSeen)),
-      })),
-    };
+    return clusterStatus(this.#cluster, this.#now(), this.#clock.now());
   }
 
   /** Waits until the tasks are alive, or until a function returns no missing tasks. Reports which are missing. */
   waitFor(whom: TasksToAwait, options: WaitForOptions): Promise<void> {
     return waitForMembers(this, whom, options, (task) => {
-      const address = this.member(task)?.agentAddress ?? this.#options.spec.addressOf(task);
+      const member = this.member(task);
+      const busyMs = member && blockedMs(member, this.#settings, this.#clock.now());
+      if (busyMs !== undefined) return busyText(busyMs);
+      const address = member?.agentAddress ?? this.#options.spec.addressOf(task);
       return address === undefined
         ? undefined
         : (this.#links.problem(address) ?? `agent ${address} has not responded yet`);
@@ -310,24 +304,15 @@ export class ClusterTask {
         hint: 'wait until it has joined: see waitFor',
       });
     }
-    const key = `${task} ${member.agentAddress}`;
-    const known = this.#clients.get(key);
-    if (known !== undefined) return known;
-    for (const [other, client] of this.#clients) {
-      if (!other.startsWith(`${task} `)) continue;
-      client.close();
-      this.#clients.delete(other);
-    }
-    const client = this.#makeClient(task, member.agentAddress);
-    this.#clients.set(key, client);
-    return client;
+    return this.#clients.of(member);
   }
 
   #makeClient(task: TaskId, address: string): AgentClient {
     const { security } = this.#options;
     const identity = () => this.identity;
     const { traffic } = this;
-    return new AgentClient({ address, task, security, cluster: this.#cluster, identity, traffic });
+    const caller = this.task;
+    return new AgentClient({ address, task, security, cluster: this.#cluster, caller, identity, traffic });
   }
 
   /** @internal */
@@ -362,6 +347,15 @@ export class ClusterTask {
     await this.#ending;
   }
 
+  /** Asks a task whether this process is still the latest of its task; rejects with SHOAL_FORBIDDEN if not. @internal */
+  async confirmCurrent(by: TaskId, options: { readonly timeoutMs: number }): Promise<void> {
+    const { members } = await this.client(by).status(options);
+    const known = members.find(({ task }) => task === this.task);
+    if (known === undefined || !isReplacedBy(this.identity, known)) return;
+    await this.#learnOfSuccessor(by);
+    throw new ShoalError('SHOAL_FORBIDDEN', `${this.task} ${REPLACED}`, { task: this.task });
+  }
+
   /** Registers the handler of a request of any task; returns the function that removes it. @internal */
   onRequest(name: string, handler: RequestHandler): () => void {
     return this.#agent!.onRequest(name, handler);
@@ -388,7 +382,8 @@ export class ClusterTask {
 
   /** Opens a stream to another task. It belongs to the caller, who closes it. @internal */
   openStream(to: TaskId, protocol: string, options: StreamOptions): Promise<Stream> {
-    return this.client(to).upgrade(protocol, this.identity, options);
+    const opening = this.client(to).upgrade(protocol, this.identity, options);
+    return unlessReplaced(opening, () => this.#learnOfSuccessor(to));
   }
 
   /** Announces a new address of this task's TensorFlow server. */
@@ -434,9 +429,8 @@ export class ClusterTask {
   async #close(): Promise<void> {
     clearInterval(this.#timer);
     this.#links.close();
-    for (const client of this.#clients.values()) client.close();
-    this.#clients.clear();
-    await this.#agent?.close();
+    this.#clients.close();
+    await Promise.all([this.#agent?.close(), this.#pulse?.close()]);
   }
 
   #dispatch(event: Event): void {
@@ -454,44 +448,31 @@ export class ClusterTask {
         void this.#links.call(effect);
         return;
       case 'unproven':
-        this.#reportUnproven(effect);
+        this.#unproven.report(effect);
         return;
       case 'exit':
         this.#ending ??= this.#exit(effect);
         return;
-      default:
-        this.events.emit(effect);
+      case 'lost':
+      case 'left':
+        this.#agent!.endStreams(effect.member);
+        break;
+      case 'joined':
+      case 'back':
+        this.#agent!.supersede(effect.member);
+        break;
     }
-  }
-
-  /** Logs a claim once: its sender repeats it with every message. */
-  #reportUnproven({ claim: { entry, by }, why }: Extract<Effect, { type: 'unproven' }>): void {
-    const about = `${by} about ${entry.task}`;
-    const claimed = `incarnation ${entry.incarnation} of ${entry.task} runs at ${entry.agentAddress}`;
-    if (this.#unproven.get(about) === claimed) return;
-    this.#unproven.set(about, claimed);
-    this.#options.onNotice?.(`${this.task}: ${by} claims that ${claimed}; ignored: ${why}`);
+    this.events.emit(effect);
   }
 
   /** Closes after pending replies are sent: the successor may need the information in them. */
   async #exit(effect: Extract<Effect, { type: 'exit' }>): Promise<void> {
-    const { reason } = effect;
-    const why =
-      reason.kind === 'removed'
-        ? 'the chief removed it'
-        : `incarnation ${reason.by.incarnation} at ${reason.by.agentAddress} replaced it`;
-    const error = new ShoalError(
-      'SHOAL_FORBIDDEN',
-      `${this.task} is no longer a member of the cluster: ${why}`,
-      {
-        task: this.task,
-      },
-    );
+    const error = exitError(this.task, effect.reason);
     this.events.emit(effect);
     await this.#close();
     this.#options.onNotice?.(describeError(error), 'warn');
     if (this.#options.onExit) this.#options.onExit(error);
-    else await endProcess();
+    else endProcess(error);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

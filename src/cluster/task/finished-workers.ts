@@ -11,18 +11,34 @@ import type { ClusterTask } from './cluster-task.js';
 
 const REQUEST = 'train-over';
 const TIMEOUT_MS = 5000;
-const Report = v.object({ finished: v.boolean(), returns: v.optional(v.boolean()) });
+const Report = v.object({
+  finished: v.boolean(),
+  returns: v.optional(v.boolean()),
+  stopped: v.optional(v.picklist(['interrupted', 'failed'])),
+  begun: v.optional(v.boolean()),
+});
+
+/** How a worker ended before the end of training, if not by a preemption: stopped by its user, or by an error. */
+export type Stopped = 'interrupted' | 'failed';
 
 export class FinishedWorkers {
   readonly #task: ClusterTask;
   readonly #finished = new Set<string>();
   readonly #returning = new Set<string>();
+  readonly #begun = new Set<string>();
+  readonly #stopped = new Map<string, Stopped>();
   readonly #listeners = new Set<(task: TaskId) => void>();
 
   constructor(task: ClusterTask) {
     this.#task = task;
     task.onRequest(REQUEST, (payload, { from }) => {
-      const { finished, returns = false } = checked(Report, payload, 'request');
+      const { finished, returns = false, stopped, begun } = checked(Report, payload, 'request');
+      if (begun) {
+        this.#begun.add(keyOf(from));
+        this.#stopped.delete(keyOf(from));
+        return null;
+      }
+      if (stopped) this.#stopped.set(keyOf(from), stopped);
       mark(this.#finished, from, finished);
       mark(this.#returning, from, returns);
       if (finished) for (const listener of this.#listeners) listener(from.task);
@@ -44,6 +60,26 @@ export class FinishedWorkers {
   /** Whether this process has reported that it leaves and another one will continue its work. */
   returns(member: Identity): boolean {
     return this.#returning.has(keyOf(member));
+  }
+
+  /** How this process has ended before the end of training; undefined if it has not reported that. */
+  stopped(member: Identity): Stopped | undefined {
+    return this.#stopped.get(keyOf(member));
+  }
+
+  /** Whether this process has reported that it trains. */
+  hasBegun(member: Identity): boolean {
+    return this.#begun.has(keyOf(member));
+  }
+
+  /** Reports that the variables have values, and this task trains. */
+  async reportBegun(): Promise<ReadonlyMap<TaskId, unknown>> {
+    return this.#send({ finished: false, begun: true });
+  }
+
+  /** Reports that this task ends before the end of training, and is not started again for that reason. */
+  async reportStopped(stopped: Stopped): Promise<ReadonlyMap<TaskId, unknown>> {
+    return this.#send({ finished: false, stopped });
   }
 
   /** Reports to every running task. Returns the failures by task. */

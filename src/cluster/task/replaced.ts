@@ -1,12 +1,10 @@
-/** How a process ends that another one has replaced. */
-import { isShoalError } from '../../errors/errors.js';
-import { EXIT } from '../../errors/exit-codes.js';
-import type { Identity } from '../membership/map.js';
-import { REPLACED } from '../membership/membership.js';
-
-/** Why a request of a process that was replaced is refused. */
-export const refusalOfReplaced = ({ task, incarnation }: Identity): string =>
-  `${task}, incarnation ${incarnation}, ${REPLACED}`;
+/** How a process ends that is no longer a member of its cluster. */
+import { isShoalError, ShoalError } from '../../errors/errors.js';
+import { EXIT, exitCodeOf } from '../../errors/exit-codes.js';
+import { exitImmediately } from '../../native/exit.js';
+import { REPLACED } from '../membership/fence.js';
+import type { Effect } from '../membership/types.js';
+import type { TaskId } from '../spec/task-id.js';
 
 /**
  * A process that was replaced may be refused before it learns of its successor. The refusal would fail it like any
@@ -21,10 +19,24 @@ export async function unlessReplaced<T>(call: Promise<T>, learn: () => Promise<v
   }
 }
 
+/** Why a process is no longer a member. */
+export function exitError(task: TaskId, reason: Extract<Effect, { type: 'exit' }>['reason']): ShoalError {
+  if (reason.kind === 'incompatible')
+    return new ShoalError('SHOAL_VERSION_MISMATCH', reason.why, {
+      task,
+      ...(reason.hint !== undefined && { hint: reason.hint }),
+    });
+  const why =
+    reason.kind === 'removed'
+      ? 'the chief removed it'
+      : `incarnation ${reason.by.incarnation} at ${reason.by.agentAddress} replaced it`;
+  return new ShoalError('SHOAL_FORBIDDEN', `${task} is no longer a member of the cluster: ${why}`, { task });
+}
+
 /** An ordinary exit could wait forever for a TensorFlow call to a peer that is gone. */
-export async function endProcess(): Promise<void> {
-  const { exitImmediately } = await import('../../native/exit.js');
-  process.exitCode = EXIT.superseded;
-  process.emit('exit', EXIT.superseded);
-  exitImmediately(EXIT.superseded);
+export function endProcess(error: ShoalError): never {
+  const code = error.code === 'SHOAL_VERSION_MISMATCH' ? exitCodeOf(error) : EXIT.superseded;
+  process.exitCode = code;
+  process.emit('exit', code);
+  exitImmediately(code);
 }

@@ -4,12 +4,13 @@
  */
 
 import { viewOf } from '../membership/membership.js';
+import { membershipSettings } from '../membership/settings.js';
 import type { Effect, Member, View } from '../membership/types.js';
 import { ClusterSpec } from '../spec/cluster-spec.js';
 import { parseTaskId, type TaskId, taskId } from '../spec/task-id.js';
 import { type Process, World } from './membership-world.js';
 
-const SETTINGS = { heartbeatMs: 500, suspectAfterMs: 2500, deadAfterMs: 10_000, retryMs: 2000 };
+const SETTINGS = membershipSettings();
 
 function short(task: TaskId): string {
   const { job, index } = parseTaskId(task);
@@ -106,6 +107,7 @@ export function play(script: string): string {
       case 'kill':
       case 'freeze':
       case 'thaw':
+      case 'block':
         the()[verb](find(first));
         break;
       case 'partition':

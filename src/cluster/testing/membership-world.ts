@@ -1,7 +1,8 @@
 /** Simulates tasks around the membership reducer: virtual time, virtual network, no sockets. */
 
+import { admitOrder } from '../membership/fence.js';
 import type { Identity } from '../membership/map.js';
-import { initialState, judgeOrder, messageTo, reduce } from '../membership/membership.js';
+import { initialState, messageTo, reduce } from '../membership/membership.js';
 import type {
   Contact,
   Effect,
@@ -11,7 +12,7 @@ import type {
   Message,
   View,
 } from '../membership/types.js';
-import { isWatched } from '../membership/watch.js';
+import { isWatched, watchersOf } from '../membership/watch.js';
 import { parseTaskId, type TaskId } from '../spec/task-id.js';
 
 export interface Process {
@@ -20,7 +21,8 @@ export interface Process {
   readonly task: TaskId;
   readonly address: string;
   state: Membership;
-  condition: 'running' | 'frozen' | 'gone';
+  /** `frozen`: all threads are stopped. `blocked`: only the main thread is. */
+  condition: 'running' | 'frozen' | 'blocked' | 'gone';
   readonly backlog: (() => void)[];
 }
 
@@ -37,6 +39,9 @@ interface Job {
   readonly at: number;
   readonly run: () => void;
 }
+
+/** Whether a process neither ticks nor answers. */
+export const isStill = ({ condition }: Process): boolean => condition === 'frozen' || condition === 'blocked';
 
 export class World {
   now = 0;
@@ -88,6 +93,10 @@ export class World {
     process.condition = 'frozen';
   }
 
+  block(process: Process): void {
+    process.condition = 'blocked';
+  }
+
   thaw(process: Process): void {
     process.condition = 'running';
     for (const late of process.backlog.splice(0)) late();
@@ -102,7 +111,7 @@ export class World {
   }
 
   order(chief: Process, to: Process): string | undefined {
-    const { state, refused } = judgeOrder(to.state, chief.state.self);
+    const { state, refused } = admitOrder(to.state, chief.state.self);
     to.state = state;
     return refused;
   }
@@ -115,7 +124,7 @@ export class World {
 
   dispatch(process: Process, event: Event): void {
     if (process.condition === 'gone') return;
-    if (process.condition === 'frozen') {
+    if (isStill(process)) {
       if (event.type !== 'tick')
         process.backlog.push(() => this.dispatch(process, { ...event, now: this.now }));
       return;
@@ -160,12 +169,12 @@ export class World {
     this.#after(delay(), () => {
       const to = this.#at(effect.address);
       const isPartitioned = this.#isPartitioned(from.address, effect.address);
-      if (isPartitioned || to?.condition === 'frozen') fail('timeout', 2 * this.options.settings.heartbeatMs);
+      if (isPartitioned || (to && isStill(to))) fail('timeout', 2 * this.options.settings.heartbeatMs);
       else if (to === undefined) fail('refused', delay());
       // Its certificate is not valid for the expected task.
       else if (to.task !== effect.to) fail('other', delay());
       if (isPartitioned || to === undefined || to.task !== effect.to) return;
-      const isFrozen = to.condition === 'frozen';
+      const isFrozen = isStill(to);
       this.dispatch(to, { type: 'heard', now: this.now, via: 'request', message });
       // It replies even if the message makes it exit.
       if (isFrozen) return;
@@ -182,8 +191,19 @@ export class World {
     this.#after(this.options.settings.heartbeatMs / 2, () => {
       if (process.condition === 'gone') return;
       this.dispatch(process, { type: 'tick', now: this.now });
+      if (process.condition === 'blocked') this.#pulse(process);
       this.#tickForever(process);
     });
+  }
+
+  #pulse({ state, address }: Process): void {
+    for (const watcher of watchersOf(state)) {
+      this.#after(this.options.delay?.() ?? 1, () => {
+        const to = this.#at(watcher.address);
+        if (to?.task !== watcher.task || this.#isPartitioned(address, to.address)) return;
+        this.dispatch(to, { type: 'pulse', now: this.now, from: state.self });
+      });
+    }
   }
 
   #after(ms: number, run: () => void): void {

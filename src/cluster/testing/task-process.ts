@@ -3,6 +3,7 @@
  * prints one JSON line per event. It reads commands, one JSON line each, from stdin.
  */
 import { createInterface } from 'node:readline';
+import type { MembershipSettings } from '../membership/types.js';
 import { resolveConfig } from '../spec/config.js';
 import { securityOf } from '../spec/security.js';
 import type { TaskId } from '../spec/task-id.js';
@@ -13,13 +14,19 @@ const print = (line: object) => process.stdout.write(`${JSON.stringify({ at: Dat
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
 if (config.mode !== 'cluster') throw new Error('a test task needs a cluster');
 
+const moreSettings = JSON.parse(process.env.TEST_SETTINGS ?? '{}') as Partial<MembershipSettings>;
+
 const task = await joinCluster({
   spec: config.spec,
   self: config.task,
   security: securityOf(config, config.task),
   serverAddress: '127.0.0.1:9',
   listen: config.listen.value,
-  settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
+  settings: {
+    heartbeatMs: config.heartbeatMs.value,
+    deadAfterMs: config.deadAfterMs.value,
+    ...moreSettings,
+  },
   onNotice: (notice) => print({ notice }),
 });
 task.events.on('*', (event) =>
@@ -40,6 +47,13 @@ interface Command {
   readonly timeoutMs?: number;
 }
 
+/** Blocks the main thread. A tenth of the time it computes. */
+function block(ms: number): void {
+  const end = performance.now() + ms / 10;
+  while (performance.now() < end);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms * 0.9);
+}
+
 async function execute({ do: what, tasks = [], to, timeoutMs = 10_000 }: Command): Promise<unknown> {
   switch (what) {
     case 'members':
@@ -52,6 +66,10 @@ async function execute({ do: what, tasks = [], to, timeoutMs = 10_000 }: Command
       return task.remove(to!);
     case 'leave':
       return task.leave();
+    case 'block':
+      return block(timeoutMs);
+    case 'status':
+      return task.status();
     case 'cpu':
       return process.cpuUsage();
     default:

@@ -2,6 +2,11 @@
  * The session of a task in the direct engine. It holds the task's variables, queues and datasets, and runs the stages
  * that this task and others have registered. A stage is imported once, under a prefix of its own; its handles find
  * their objects by name.
+ *
+ * Stages stay until the process ends, used or not: TensorFlow can neither remove ops from a graph nor drop what a session
+ * has prepared for a run, and another session would not have the variables. So nothing would be gained by forgetting a
+ * stage, and the next worker with the same program would import it again. Their number is limited instead. Workers with
+ * the same program share them, whether they come together or one after the other.
  */
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { isShoalError, ShoalError } from '../../errors/errors.js';

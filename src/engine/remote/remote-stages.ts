@@ -18,6 +18,8 @@ export interface RemoteStagesOptions {
   /** The task and its address, for errors. */
   readonly label: string;
   readonly head?: Uint8Array;
+  /** The version of the stage protocol that both tasks speak. */
+  readonly version?: number;
 }
 
 interface Call {
@@ -34,12 +36,13 @@ export class RemoteStages implements StageRunner {
   #nextCall = 0;
   #failure: ShoalError | undefined;
 
-  constructor(socket: Duplex, { task, label, head }: RemoteStagesOptions) {
+  constructor(socket: Duplex, { task, label, head, version }: RemoteStagesOptions) {
     this.task = task;
     this.#connection = new Connection(
       socket,
       {
         label,
+        version,
         onMessage: (message) => this.#receive(message),
         onClose: (error) => this.#lost(error),
         // If both sides stopped reading, neither would continue: the side that waits for replies always reads.
@@ -65,24 +68,22 @@ export class RemoteStages implements StageRunner {
       done(this.#failure, []);
       return undefined;
     }
-    let number = this.#numbers.get(stage.hash);
-    if (number === undefined) {
-      number = this.#numbers.size;
-      this.#numbers.set(stage.hash, number);
-      const graph = Tensor.of(stage.spec.graph, { dtype: 'uint8' });
-      this.#connection.send({
-        kind: KIND.register,
-        id: number,
-        head: encodeRegister(stage),
-        tensors: [graph],
-      });
-    }
+    const number = this.#numbers.get(stage.hash) ?? this.#register(stage);
     const id = this.#nextCall;
     this.#nextCall = (id + 1) % 2 ** 32;
     this.#connection.send({ kind: KIND.run, id, head: encodeRun(number, timeoutMs), tensors: inputs });
     if (this.#calls.size === 0) this.#connection.ref();
     this.#calls.set(id, { stage, done });
     return () => this.#connection.send({ kind: KIND.cancel, id, head: EMPTY, tensors: [] });
+  }
+
+  /** The number is recorded only if the registration could be encoded: the peer knows no other ones. */
+  #register(stage: Stage): number {
+    const number = this.#numbers.size;
+    const graph = Tensor.of(stage.spec.graph, { dtype: 'uint8' });
+    this.#connection.send({ kind: KIND.register, id: number, head: encodeRegister(stage), tensors: [graph] });
+    this.#numbers.set(stage.hash, number);
+    return number;
   }
 
   close(): void {

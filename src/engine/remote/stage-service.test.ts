@@ -117,6 +117,18 @@ it('registers a stage by its contents only: others get what has the hash', async
   caller.connection.close();
 });
 
+it('workers that come and go with the same program leave one copy of its stages', async () => {
+  for (let worker = 0; worker < 20; worker++) {
+    const caller = await Caller.connect();
+    caller.register(0, stageOf());
+    caller.run(1, 0, [worker]);
+    expect((await caller.reply()).map(({ kind }) => kind)).toEqual([KIND.result]);
+    caller.connection.close();
+    await caller.closed;
+  }
+  expect(host.stages).toBe(1);
+});
+
 describe('messages out of order', () => {
   const cases: Readonly<Record<string, [RegExp, (caller: Caller, stage: Stage) => void]>> = {
     'a run before its registration': [/stage 0 is not registered/, (caller) => caller.run(1, 0, [1])],

@@ -16,6 +16,8 @@ export interface StageServiceOptions {
   /** The peer, for errors. */
   readonly label: string;
   readonly head?: Uint8Array;
+  /** The version of the stage protocol that both tasks speak. */
+  readonly version?: number;
   /** Called when the connection has ended, with the reason. */
   readonly onClose?: (error: ShoalError) => void;
 }
@@ -26,16 +28,24 @@ export class StageService {
   readonly #stages = new Map<number, HostedStage | ShoalError>();
   /** The runs that have not ended, with their cancel functions. */
   readonly #runs = new Map<number, (() => void) | undefined>();
+  /** Resolves when the connection is closed and no run of it is running any more. */
+  readonly ended: Promise<void>;
+  #end = () => {};
 
-  constructor(socket: Duplex, { host, label, head, onClose }: StageServiceOptions) {
+  constructor(socket: Duplex, { host, label, head, version, onClose }: StageServiceOptions) {
     this.#host = host;
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
     this.#connection = new Connection(
       socket,
       {
         label,
+        version,
         onMessage: (message) => this.#receive(message),
         onClose: (error) => {
-          for (const cancel of this.#runs.values()) cancel?.();
+          for (const cancel of [...this.#runs.values()]) cancel?.();
+          if (this.#runs.size === 0) this.#end();
           onClose?.(error);
         },
       },
@@ -85,6 +95,7 @@ export class StageService {
       this.#runs.delete(id);
       for (const tensor of tensors) tensor.dispose();
       this.#reply(id, error, outputs);
+      if (this.#runs.size === 0 && this.#connection.closed) this.#end();
     };
     if (stage instanceof ShoalError) {
       done(stage, []);

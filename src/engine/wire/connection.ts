@@ -25,6 +25,8 @@ export interface ConnectionOptions {
   /** Called once. */
   readonly onClose: (error: ShoalError) => void;
   readonly limits?: Partial<WireLimits>;
+  /** The version of the stage protocol that both sides speak; default: the newest of this release. */
+  readonly version?: number;
 }
 
 /** How often pending output is checked for progress during the time limit. */
@@ -56,7 +58,7 @@ export class Connection {
     this.#socket = socket;
     this.#options = options;
     this.#limits = { ...WIRE_LIMITS, ...options.limits };
-    this.#decoder = new Decoder(this.#limits, (message) => this.#deliver(message));
+    this.#decoder = new Decoder(this.#limits, (message) => this.#deliver(message), options.version);
     this.#output = new OutputQueue(socket, () => this.#written());
     this.#isEncrypted = (socket as TLSSocket).encrypted === true;
     socket.on('error', (cause) => this.#broken(messageOf(cause), cause));
@@ -85,7 +87,7 @@ export class Connection {
    */
   send(message: Message): void {
     if (this.#closed) return;
-    encode(message, this.#output, this.#limits);
+    encode(message, this.#output, this.#limits, this.#options.version);
     this.#unsent += 1;
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;

@@ -2,6 +2,7 @@
  * Turns the bytes of a connection into messages. Memory is allocated as bytes arrive, whatever a peer announces: the
  * pages of a large tensor are in use only once they are filled, everything else grows with what has arrived.
  */
+import { VERSIONS } from '../../bytes/versions.js';
 import { messageOf } from '../../errors/errors.js';
 import { DTYPES } from '../../tensor/dtype.js';
 import { checkWords } from '../../tensor/literal.js';
@@ -51,6 +52,7 @@ interface Incoming {
 
 export class Decoder {
   readonly #limits: WireLimits;
+  readonly #version: number;
   readonly #onMessage: (message: Message) => void;
   /** The start of a message whose descriptors have not arrived completely. */
   #front = new GrowingBytes();
@@ -62,9 +64,15 @@ export class Decoder {
   #arrived = 0;
   #stopped = false;
 
-  constructor(limits: WireLimits, onMessage: (message: Message) => void) {
+  /** @param version of the stage protocol: that of the connection */
+  constructor(
+    limits: WireLimits,
+    onMessage: (message: Message) => void,
+    version: number = VERSIONS.stages.newest,
+  ) {
     this.#limits = limits;
     this.#onMessage = onMessage;
+    this.#version = version;
   }
 
   /** Whether a part of a message has arrived. */
@@ -94,7 +102,7 @@ export class Decoder {
     const front = this.#front;
     if (front.length === 0 && chunk.length - at >= HEADER_BYTES) {
       const view = viewOf(chunk);
-      const header = readHeader(view, at, this.#limits);
+      const header = readHeader(view, at, this.#limits, this.#version);
       const size = frontSize(header);
       if (chunk.length - at >= size) {
         this.#begin(header, chunk, view, at);
@@ -107,7 +115,7 @@ export class Decoder {
     if (front.length === this.#frontSize()) {
       const bytes = front.take();
       const view = viewOf(bytes);
-      this.#begin(readHeader(view, 0, this.#limits), bytes, view, 0);
+      this.#begin(readHeader(view, 0, this.#limits, this.#version), bytes, view, 0);
     }
     return end;
   }
@@ -115,7 +123,7 @@ export class Decoder {
   /** The size of the front that is being collected, as far as known. */
   #frontSize(): number {
     if (this.#front.length < HEADER_BYTES) return HEADER_BYTES;
-    return frontSize(readHeader(viewOf(this.#front.bytes), 0, this.#limits));
+    return frontSize(readHeader(viewOf(this.#front.bytes), 0, this.#limits, this.#version));
   }
 
   #begin(header: Header, bytes: Uint8Array, view: DataView, at: number): void {

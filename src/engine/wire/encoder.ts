@@ -1,5 +1,6 @@
 /** Appends messages to the output of a connection. A message that cannot be sent leaves the output as it was. */
 import type { HeldBytes } from '../../bytes/lent-bytes.js';
+import { VERSIONS } from '../../bytes/versions.js';
 import { invalid } from '../../errors/errors.js';
 import { DTYPES } from '../../tensor/dtype.js';
 import { COPY_LIMIT, type Tensor } from '../../tensor/tensor.js';
@@ -25,7 +26,13 @@ interface Payload extends Descriptor {
   readonly held: HeldBytes | undefined;
 }
 
-export function encode({ kind, id, head, tensors }: Message, output: OutputQueue, limits: WireLimits): void {
+/** `version`: of the stage protocol, that of the connection. */
+export function encode(
+  { kind, id, head, tensors }: Message,
+  output: OutputQueue,
+  limits: WireLimits,
+  version: number = VERSIONS.stages.newest,
+): void {
   if (kind >>> 0 !== kind || kind > 255) throw invalid(`The kind of a message is a byte; got ${kind}`);
   if (id >>> 0 !== id) throw invalid(`The id of a message is an unsigned 32-bit integer; got ${id}`);
   const payloads: Payload[] = [];
@@ -43,7 +50,7 @@ export function encode({ kind, id, head, tensors }: Message, output: OutputQueue
     const problem = problemOf(header, limits);
     if (problem !== undefined) throw invalid(`This message cannot be sent: ${problem}`);
     const { block, at } = output.reserve(frontSize(header));
-    writeHeader(block.view, at, header);
+    writeHeader(block.view, at, header, version);
     let next = at + HEADER_BYTES + padded(head.length);
     if (head.length > 0) {
       block.bytes.fill(0, next - 8, next);

@@ -2,7 +2,7 @@
  * The layout of a message. Integers are little-endian, as are the elements of tensors. The head, each descriptor and the
  * bytes of each tensor are padded to a multiple of 8 bytes, so that elements are aligned.
  *
- *   header        at 0: u8 0x53, u8 version, u8 kind, u8 0, u32 id
+ *   header        at 0: u8 0x53, u8 version of the stage protocol, u8 kind, u8 0, u32 id
  *                 at 8: u32 length of the head, u32 number of tensors, u32 length of all descriptors, u32 0
  *                 at 24: u64 length of the body
  *   head          bytes of the caller
@@ -42,7 +42,6 @@ export const WIRE_LIMITS: WireLimits = {
 };
 
 const MAGIC = 0x53;
-const VERSION = 1;
 export const HEADER_BYTES = 32;
 const DESCRIPTOR_BYTES = 16;
 /** The size of the largest element: products of a shape stay exact numbers when multiplied by it. */
@@ -97,8 +96,8 @@ function getUint64(view: DataView, at: number): number {
   return view.getUint32(at, true) + view.getUint32(at + 4, true) * TWO_32;
 }
 
-export function writeHeader(view: DataView, at: number, header: Header): void {
-  view.setUint32(at, MAGIC | (VERSION << 8) | (header.kind << 16), true);
+export function writeHeader(view: DataView, at: number, header: Header, version: number): void {
+  view.setUint32(at, MAGIC | (version << 8) | (header.kind << 16), true);
   view.setUint32(at + 4, header.id, true);
   view.setUint32(at + 8, header.headBytes, true);
   view.setUint32(at + 12, header.tensorCount, true);
@@ -108,12 +107,13 @@ export function writeHeader(view: DataView, at: number, header: Header): void {
 }
 
 /** Throws SHOAL_CORRUPT if the header is invalid or beyond the limits. */
-export function readHeader(view: DataView, at: number, limits: WireLimits): Header {
+export function readHeader(view: DataView, at: number, limits: WireLimits, version: number): Header {
   if (view.getUint8(at) !== MAGIC || view.getUint8(at + 3) !== 0 || view.getUint32(at + 20, true) !== 0) {
     throw corrupt('the header of a message is invalid');
   }
-  const version = view.getUint8(at + 1);
-  if (version !== VERSION) throw corrupt(`version ${version} of the format is not supported`);
+  const found = view.getUint8(at + 1);
+  if (found !== version)
+    throw corrupt(`it has version ${found} of the format, on a connection of version ${version}`);
   const header: Header = {
     kind: view.getUint8(at + 2),
     id: view.getUint32(at + 4, true),

@@ -48,25 +48,50 @@ export type ParsedFeatures<F extends Features> = {
       : never;
 };
 
-export function fixedLenFeature<D extends FeatureType>(
-  shape: Shape,
-  dtype: D,
-  defaultValue?: TensorLike,
-): FixedLenFeature<D> {
-  return { kind: 'fixed', dtype, shape, defaultValue };
+/** A feature is described by a call, or by `new` as in TensorFlow, where it is a class. */
+interface FixedMaker {
+  <D extends FeatureType>(shape: Shape, dtype: D, defaultValue?: TensorLike | null): FixedLenFeature<D>;
+  new <D extends FeatureType>(shape: Shape, dtype: D, defaultValue?: TensorLike | null): FixedLenFeature<D>;
 }
 
-export function varLenFeature<D extends FeatureType>(dtype: D): VarLenFeature<D> {
+interface VarMaker {
+  <D extends FeatureType>(dtype: D): VarLenFeature<D>;
+  new <D extends FeatureType>(dtype: D): VarLenFeature<D>;
+}
+
+interface SequenceMaker {
+  <D extends FeatureType>(
+    shape: Shape,
+    dtype: D,
+    defaultValue?: TensorLike | null,
+  ): FixedLenSequenceFeature<D>;
+  new <D extends FeatureType>(
+    shape: Shape,
+    dtype: D,
+    defaultValue?: TensorLike | null,
+  ): FixedLenSequenceFeature<D>;
+}
+
+// Functions, because `new` does not accept arrow functions.
+export const fixedLenFeature = function fixedLenFeature(
+  shape: Shape,
+  dtype: FeatureType,
+  defaultValue?: TensorLike | null,
+): FixedLenFeature {
+  return { kind: 'fixed', dtype, shape, defaultValue: defaultValue ?? undefined };
+} as unknown as FixedMaker;
+
+export const varLenFeature = function varLenFeature(dtype: FeatureType): VarLenFeature {
   return { kind: 'variable', dtype };
-}
+} as unknown as VarMaker;
 
-export function fixedLenSequenceFeature<D extends FeatureType>(
+export const fixedLenSequenceFeature = function fixedLenSequenceFeature(
   shape: Shape,
-  dtype: D,
-  defaultValue?: TensorLike,
-): FixedLenSequenceFeature<D> {
-  return { kind: 'sequence', dtype, shape, defaultValue };
-}
+  dtype: FeatureType,
+  defaultValue?: TensorLike | null,
+): FixedLenSequenceFeature {
+  return { kind: 'sequence', dtype, shape, defaultValue: defaultValue ?? undefined };
+} as unknown as SequenceMaker;
 
 /** The features in byte order of their names, as TensorFlow's parser returns them. */
 export interface FeaturePlan {

@@ -29,6 +29,13 @@ export function noteRecordFiles(files: RecordFiles, graph: Graph = currentGraph(
 
 export const isPattern = (name: string): boolean => /[*?[]/.test(name);
 
+/** The error of patterns without files. */
+export const noFiles = (patterns: string, cause?: unknown): ShoalError =>
+  new ShoalError('SHOAL_NOT_FOUND', `No files match ${patterns}`, {
+    cause,
+    hint: 'Relative paths begin in the directory in which the task was started.',
+  });
+
 /** Expands names and patterns to files, sorted, as TensorFlow does. */
 export async function matchFiles(source: string | readonly string[]): Promise<string[]> {
   const names = typeof source === 'string' ? [source] : [...source];
@@ -40,7 +47,7 @@ export async function matchFiles(source: string | readonly string[]): Promise<st
   await using session = Session.open({ graph });
   using found = await session.run(matches);
   const files = found.toArray() as string[];
-  if (files.length === 0) throw new ShoalError('SHOAL_NOT_FOUND', `No files match ${names.join(', ')}`);
+  if (files.length === 0) throw noFiles(names.join(', '));
   return files;
 }
 

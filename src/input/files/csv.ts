@@ -1,12 +1,14 @@
 /** Rows of CSV files, parsed by TensorFlow. */
+import { stat } from 'node:fs/promises';
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import type { DType } from '../../tensor/dtype.js';
 import { Tensor } from '../../tensor/tensor.js';
 import { Dataset } from '../dataset/dataset.js';
-import type { ByteRange } from '../dataset/record-ranges.js';
+import type { ByteRange, RangeFormat } from '../dataset/record-ranges.js';
 import { type Spec, typesOf } from '../dataset/structure.js';
+import { type CsvColumn, EMPTY_FILE } from './csv-rows.js';
 import {
   bufferSize,
   compressionName,
@@ -15,6 +17,7 @@ import {
   type ReadOptions,
   readFiles,
 } from './files.js';
+import { badRow } from './input-errors.js';
 import { linesOf, textOf, vectorOf } from './record-files.js';
 import { scanCsv } from './text-scan.js';
 
@@ -92,7 +95,7 @@ export function csv<const C extends Columns>(source: FileSource, options: CsvOpt
       naValue,
       selectCols: indices,
     });
-  return readFiles(source, rowsIn, options.parallelFiles, {
+  const format: RangeFormat<Row<C>> = {
     read: (range) => {
       if (!isPlain(options)) return rowsIn(vectorOf(range.file));
       const { whole, part } = wholeOrPart(range);
@@ -103,9 +106,27 @@ export function csv<const C extends Columns>(source: FileSource, options: CsvOpt
       });
       return rows.concatenate(rowsIn(whole));
     },
-    scan: (file, scan) => scanCsv(file, { ...scan, compression, header, delimiter, quotes }),
+    scan: async (file, scan) => {
+      // TensorFlow fails as well: it reads a header from every file.
+      if (header && (await isEmpty(file))) throw badRow(file, { line: 1, reason: EMPTY_FILE });
+      return scanCsv(file, { ...scan, compression, header, delimiter, quotes });
+    },
+  };
+  const columns = names.map((name): CsvColumn | undefined => {
+    const column = options.columns[name] as Column;
+    const isPlainType = typeof column === 'string';
+    if (!chosen.includes(name)) return undefined;
+    return { name, dtype: isPlainType ? column : column.dtype, isRequired: isPlainType };
   });
+  const rows = { columns, header, delimiter, quotes, naValue, compression: compression ?? 'none' };
+  return readFiles(source, rowsIn, options.parallelFiles, format, rows);
 }
+
+const isEmpty = (file: string): Promise<boolean> =>
+  stat(file).then(
+    ({ size }) => size === 0,
+    () => false,
+  );
 
 /** The file name for the reader of whole files or for the reader of ranges; the other gets none. */
 function wholeOrPart({ file, bytes }: ByteRange): { whole: Output<'string'>; part: Output<'string'> } {

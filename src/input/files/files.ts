@@ -17,6 +17,8 @@ import type {
 import { building, fromTensorSlices } from '../dataset/sources.js';
 import { leavesOf, type Spec } from '../dataset/structure.js';
 import { corruptError, isPattern, isScan, noteRecordFiles, type TFRecordScan } from './corrupt-records.js';
+import type { CsvFormat } from './csv-rows.js';
+import { noteInputFiles } from './input-errors.js';
 import { equalRecords, linesOf, textOf, vectorOf } from './record-files.js';
 import { scanFile } from './record-scan.js';
 import { COMPRESSED, scanFixed, scanLines } from './text-scan.js';
@@ -84,8 +86,13 @@ export function readFiles<T>(
   read: (files: Output<'string'>) => Dataset<T>,
   parallel: Parallel | undefined,
   format: RangeFormat<T>,
+  csv?: CsvFormat,
 ): Dataset<T> {
-  return withRecipe(readAll(source, read, parallel), recipeOf(source, format));
+  return building(() => {
+    const names = namesIn(source)?.names;
+    if (names) noteInputFiles({ names, scan: format.scan, ...(csv && { csv }) });
+    return withRecipe(readAll(source, read, parallel), recipeOf(source, format));
+  });
 }
 
 export const withRecipe = <T>({ variant, spec }: Dataset<T>, recipe: Recipe): Dataset<T> =>

@@ -21,7 +21,7 @@ export const COMPRESSED = 'it is compressed';
 const LINES_IN_RECORDS = 'some of its records contain newlines';
 
 /** The bytes of a file, decompressed. */
-async function* bytesOf(
+export async function* bytesOf(
   file: string,
   compression: Compression,
   signal: AbortSignal | undefined,

@@ -34,6 +34,7 @@ const DoneSchema = v.object({ leaseSession: LeaseSession, lease: Count, from: Co
 
 const LeaseSchema = v.object({
   id: Count,
+  term: Count,
   worker: v.string(),
   epoch: Count,
   shard: Count,

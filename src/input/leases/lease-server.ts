@@ -11,7 +11,7 @@ import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
 import { describeError, firstLineOf, ShoalError } from '../../errors/errors.js';
 import type { Log } from '../../text/log.js';
-import type { Lease, LedgerSnapshot } from './ledger.js';
+import type { Fence, Lease, LedgerSnapshot } from './ledger.js';
 import type { LedgerHost } from './ledger-host.js';
 import type { LastSteps, Mark } from './step-marks.js';
 
@@ -49,7 +49,7 @@ export interface LeaseEndpoint {
 
 /** The part of the marks on the ps that the server needs. */
 export interface Marks {
-  open(worker: string, above: number, signal?: AbortSignal): Promise<void>;
+  open(worker: string, fence: Fence, signal?: AbortSignal): Promise<void>;
   /** Rejects steps of these workers; resolves when all previously admitted steps have been applied. */
   close(workers: readonly string[], signal?: AbortSignal): Promise<void>;
   lastSteps(worker: string, held: readonly number[], signal?: AbortSignal): Promise<LastSteps>;
@@ -129,7 +129,7 @@ export class LeaseServer implements LeaseEndpoint {
       await this.#settle(worker);
       signal?.throwIfAborted();
       if (era !== this.#era) continue;
-      await marks?.open(worker, host.lastLease, this.#options.signal);
+      await marks?.open(worker, host.fence, this.#options.signal);
       if (era !== this.#era) continue;
       this.#count += 1;
       const name = `${this.#options.sessionPrefix}.${this.#count}`;

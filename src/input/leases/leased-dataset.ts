@@ -3,12 +3,12 @@
  * those of the ranges that the chief leases to this worker.
  */
 import { stat } from 'node:fs/promises';
-import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import type { Dataset } from '../dataset/dataset.js';
 import { type Change, type Pipeline, pipelineOf } from '../dataset/recipe.js';
 import type { ByteRange, Shard } from '../dataset/record-ranges.js';
 import { matchFiles } from '../files/corrupt-records.js';
+import { noRecords } from '../files/input-errors.js';
 import { type LeasableInput, type PlannedInput, type PlanOptions, splitFairly } from './sharded-files.js';
 import { type ShardBatches, ShardInput } from './shards.js';
 
@@ -60,7 +60,7 @@ export class LeasedDataset<T = unknown> implements LeasableInput<T> {
     const split = (most: number) => this.#split(names, most, signal);
     const made = await (given === undefined ? splitFairly(batch.size, workers, split) : split(given));
     const { shards, reasons, leftOut } = made;
-    if (shards.length === 0) throw invalid(`No records found in ${files.names.join(', ')}`);
+    if (shards.length === 0) throw noRecords(files.names);
     const notes = [...reasons].map(([why, count]) => `${count} files are one shard each: ${why}`);
     if (leftOut > 0) notes.push(`dropRemainder skips ${leftOut} records`);
     const shuffleShards = shuffle !== undefined || files.isShuffled;

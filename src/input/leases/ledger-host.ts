@@ -9,6 +9,7 @@ import type { Shard } from '../dataset/record-ranges.js';
 import { matchFiles } from '../files/corrupt-records.js';
 import { type CorruptPlace, scanFile } from '../files/record-scan.js';
 import {
+  type Fence,
   generationOf,
   isOver,
   type Lease,
@@ -85,8 +86,8 @@ export async function planShards(
 export interface LedgerHostOptions {
   /** Called for each effect, for logs and metrics. */
   readonly onEffect?: (effect: LedgerEffect) => void;
-  /** The generation of the first leases, if an earlier ledger may have granted some. */
-  readonly generation?: number;
+  /** The incarnation of the chief; default: 0, for a ledger that no other one precedes. */
+  readonly term?: number;
 }
 
 type Answer = (lease: Lease | undefined) => void;
@@ -99,13 +100,13 @@ export class LedgerHost implements LeaseSource {
   #finished = false;
 
   constructor(plan: LedgerPlan | LedgerState, options: LedgerHostOptions = {}) {
-    this.#state = 'generation' in plan ? plan : newLedger(plan, options.generation);
+    this.#state = 'generation' in plan ? plan : newLedger(plan, options.term);
     this.#onEffect = options.onEffect ?? (() => {});
   }
 
   /** Continues from a checkpoint. */
   static fromSnapshot(snapshot: LedgerSnapshot, options: LedgerHostOptions = {}): LedgerHost {
-    return new LedgerHost(restoreLedger(snapshot), options);
+    return new LedgerHost(restoreLedger(snapshot, snapshot.generation, options.term), options);
   }
 
   get state(): LedgerState {
@@ -146,9 +147,9 @@ export class LedgerHost implements LeaseSource {
     return this.#state.leases.filter((lease) => lease.worker === worker).map(({ id }) => id);
   }
 
-  /** The highest id of the granted leases; later ones have higher ids. */
-  get lastLease(): number {
-    return lastLease(this.#state);
+  /** Admits no lease that was granted so far, and all later ones. */
+  get fence(): Fence {
+    return { term: this.#state.term, lease: lastLease(this.#state) };
   }
 
   /** The worker is dead or has left. */
@@ -164,12 +165,12 @@ export class LedgerHost implements LeaseSource {
 
   /** Returns to a checkpoint. Waiting workers are answered and must begin again. */
   restore(snapshot: LedgerSnapshot): void {
-    this.#replace(restoreLedger(snapshot, generationOf(this.#state)));
+    this.#replace(restoreLedger(snapshot, generationOf(this.#state), this.#state.term));
   }
 
   /** Returns to the beginning of the plan. */
   reset(): void {
-    this.#replace(newLedger(this.#state.plan, generationOf(this.#state) + 1));
+    this.#replace(newLedger(this.#state.plan, this.#state.term, generationOf(this.#state) + 1));
   }
 
   /** Answers all pending and future requests with the end of the input. */

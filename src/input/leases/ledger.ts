@@ -19,8 +19,10 @@ import { shardSeed, shuffledOrder } from './shard-order.js';
 
 /** A shard, or the rest of one, leased to a worker. */
 export interface Lease {
-  /** Unique within a job, and increasing. */
+  /** Unique within a term, and increasing. */
   readonly id: number;
+  /** The incarnation of the chief that granted it. */
+  readonly term: number;
   readonly worker: string;
   readonly epoch: number;
   /** The number of the shard. */
@@ -36,6 +38,12 @@ export interface Lease {
   readonly to: number;
   /** The seed of the shard's order in this epoch. */
   readonly seed: number;
+}
+
+/** Admits leases of one term above an id. Ids of different chiefs are not in order. */
+export interface Fence {
+  readonly term: number;
+  readonly lease: number;
 }
 
 /** Records of a shard to be leased (again). */
@@ -63,6 +71,8 @@ export interface LedgerPlan {
 
 export interface LedgerState {
   readonly plan: LedgerPlan;
+  /** The incarnation of the chief: leases of another one are void. */
+  readonly term: number;
   /** Counts restores; leases of earlier generations are void. */
   readonly generation: number;
   /** The epoch that is being leased. */
@@ -121,8 +131,8 @@ export const lastLease = ({ generation, granted }: LedgerState): number =>
 /** The generation of the last lease: that of the ledger, unless it granted very many. */
 export const generationOf = (state: LedgerState): number => Math.floor(lastLease(state) / IDS_PER_GENERATION);
 
-/** @param generation must be above that of any earlier ledger whose leases workers may hold. */
-export function newLedger(plan: LedgerPlan, generation = 0): LedgerState {
+/** @param generation must be above that of any earlier ledger of this term whose leases workers may hold. */
+export function newLedger(plan: LedgerPlan, term = 0, generation = 0): LedgerState {
   const { shards, epochs } = plan;
   if (shards.length === 0 || shards.some(({ records }) => !Number.isSafeInteger(records) || records < 1))
     throw invalid('A ledger needs shards, each with at least one record');
@@ -133,6 +143,7 @@ export function newLedger(plan: LedgerPlan, generation = 0): LedgerState {
   return beginEpoch(
     {
       plan,
+      term,
       generation,
       epoch: 0,
       order: [],
@@ -262,7 +273,7 @@ function serve({ state: before, effects: made }: LedgerStep): LedgerStep {
     if (!part) break;
     const open: OpenLease = { ...part.taken, id: lastLease(state) + 1, worker, consumed: [] };
     state = { ...part.state, waiting, leases: [...part.state.leases, open], granted: state.granted + 1 };
-    effects.push({ type: 'grant', worker, lease: leaseOf(state.plan, open) });
+    effects.push({ type: 'grant', worker, lease: leaseOf(state, open) });
   }
   if (isOver(state)) {
     effects.push(...state.waiting.map((worker) => ({ type: 'end', worker }) as const));
@@ -282,9 +293,9 @@ function takePart(state: LedgerState): { readonly state: LedgerState; readonly t
   return { state: { ...ready, next: ready.next + 1 }, taken };
 }
 
-function leaseOf(plan: LedgerPlan, { id, worker, epoch, shard, from, to }: OpenLease): Lease {
+function leaseOf({ plan, term }: LedgerState, { id, worker, epoch, shard, from, to }: OpenLease): Lease {
   const seed = shardSeed(plan.seed, epoch, shard);
-  return { id, worker, epoch, shard, ...(plan.shards[shard] as Shard), from, to, seed };
+  return { id, term, worker, epoch, shard, ...(plan.shards[shard] as Shard), from, to, seed };
 }
 
 const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
@@ -353,7 +364,11 @@ export function snapshotOf(state: LedgerState): LedgerSnapshot {
  * Restores the ledger from a snapshot. All leases granted so far are void. `generation` is the highest one in use, if
  * several restores use the same snapshot.
  */
-export function restoreLedger(snapshot: LedgerSnapshot, generation = snapshot.generation): LedgerState {
+export function restoreLedger(
+  snapshot: LedgerSnapshot,
+  generation = snapshot.generation,
+  term = 0,
+): LedgerState {
   const { plan, epoch, next, returned, consumed } = snapshot;
   const sizeOf = (shard: number) => (plan.shards[shard] as Shard).records;
   const order = shuffledOrder(plan, epoch);
@@ -363,6 +378,7 @@ export function restoreLedger(snapshot: LedgerSnapshot, generation = snapshot.ge
   for (const shard of order.slice(next)) count(epoch, sizeOf(shard));
   return {
     plan,
+    term,
     generation: Math.max(generation, snapshot.generation) + 1,
     epoch,
     order,

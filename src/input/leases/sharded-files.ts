@@ -9,6 +9,7 @@ import type { Features, ParsedFeatures } from '../dataset/parse-example.js';
 import type { Shard } from '../dataset/record-ranges.js';
 import type { ElementOf } from '../dataset/structure.js';
 import { tfRecord } from '../files/files.js';
+import { noRecords } from '../files/input-errors.js';
 import type { LedgerPlan, LedgerSnapshot } from './ledger.js';
 import { planShards } from './ledger-host.js';
 import { ShardInput, type ShardOptions } from './shards.js';
@@ -141,6 +142,7 @@ export class ShardedFiles<T = unknown> {
     const split = (most: number) => planShards(files, { recordsPerShard: most, compression, verify, signal });
     const planned = await (given === undefined ? splitFairly(batchSize, workers, split) : split(given));
     const { shards: found, corrupt } = planned;
+    if (found.length === 0) throw noRecords(typeof files === 'string' ? [files] : files);
     const notes = corrupt.length > 0 ? [`${corrupt.length} corrupt records are skipped`] : [];
     return { plan: { shards: found, epochs, seed, shuffleShards: shuffle !== undefined }, notes };
   }

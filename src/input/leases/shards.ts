@@ -34,6 +34,7 @@ import type { LeaseSource } from './ledger-host.js';
 
 interface LeaseElement extends ByteRange {
   readonly lease: Output<'int64'>;
+  readonly term: Output<'int64'>;
   readonly from: Output<'int64'>;
   readonly to: Output<'int64'>;
   readonly seed: Output<'int64'>;
@@ -44,6 +45,7 @@ const LEASE: Spec = {
   kind: 'record',
   entries: [
     ['lease', scalar('int64')],
+    ['term', scalar('int64')],
     ['file', scalar('string')],
     ['offset', scalar('int64')],
     ['records', scalar('int64')],
@@ -58,6 +60,7 @@ const LEASE: Spec = {
 /** A batch with the records [from, upTo) of a lease. */
 interface Placed<T> {
   readonly lease: Output<'int64'>;
+  readonly term: Output<'int64'>;
   readonly from: Output<'int64'>;
   readonly upTo: Output<'int64'>;
   readonly value: T;
@@ -284,8 +287,9 @@ async function unlessStopped<T>(answer: Promise<T>, { signal }: Stop): Promise<T
   }
 }
 
-const leaseValues = ({ id, file, offset, records, bytes = 0, size = 0, from, to, seed }: Lease) => [
+const leaseValues = ({ id, term, file, offset, records, bytes = 0, size = 0, from, to, seed }: Lease) => [
   BigInt(id),
+  BigInt(term),
   file,
   BigInt(offset),
   BigInt(records),
@@ -307,14 +311,14 @@ function batchesOf<T, U>(
   const batches = batch(records.skip(lease.from).take(raw.sub(lease.to, lease.from)));
   const number: Spec = scalar('int64');
   const starts = raw.rangeDataset(lease.from, lease.to, int64(size), typesOf(number));
-  const { lease: id, to } = lease;
+  const { lease: id, term, to } = lease;
   return zip({
-    of: fromTensors({ id, to }).repeat(),
+    of: fromTensors({ id, term, to }).repeat(),
     from: new Dataset<Output<'int64'>>(starts, number),
     value: batches,
   }).map(({ of, from, value }) => {
     const upTo = raw.minimum(raw.addV2(from, int64(size)), of.to);
-    return { lease: of.id, from, upTo, value };
+    return { lease: of.id, term: of.term, from, upTo, value };
   }) as unknown as Dataset<Placed<U>>;
 }
 
@@ -376,10 +380,10 @@ export class ShardIterator<T> {
     return this.inner.initializer;
   }
 
-  /** The next batch and its position (int64 [3]: lease, from, upTo). */
+  /** The next batch and its position (int64 [4]: lease, from, upTo, term of the lease). */
   getNext(options: { readonly name?: string } = {}): { value: T; position: Output<'int64'> } {
-    const { lease, from, upTo, value } = this.inner.getNext(options);
-    const position = stack([lease, from, upTo]) as Output<'int64'>;
+    const { lease, term, from, upTo, value } = this.inner.getNext(options);
+    const position = stack([lease, from, upTo, term]) as Output<'int64'>;
     return { value, position };
   }
 }

@@ -16,7 +16,7 @@ import { variable } from '../../variables/variable-scope.js';
 import { LeaseServer } from './lease-server.js';
 import type { Lease } from './ledger.js';
 import { LedgerHost } from './ledger-host.js';
-import { MarkKeeper, StepMarks } from './step-marks.js';
+import { isVoidStep, MarkKeeper, StepMarks } from './step-marks.js';
 
 const PS = '/job:ps/task:0';
 const WORKER = '/job:worker/task:0';
@@ -55,7 +55,7 @@ function delayedStep(before: DelayedMark, name: string) {
   const source = new Graph();
   const names = source.device(PS, () =>
     source.asDefault(() => {
-      const position = placeholder({ dtype: 'int64', shape: [3], name: 'position' });
+      const position = placeholder({ dtype: 'int64', shape: [4], name: 'position' });
       const slot = placeholder({ dtype: 'int64', shape: [], name: 'slot' });
       const sum = variable('sum', { shape: [], initializer: 0 });
       const guard = new StepMarks(WORKER, position, slot);
@@ -108,6 +108,13 @@ function delayedStep(before: DelayedMark, name: string) {
   };
 }
 
+const PLAN = {
+  shards: [{ file: 'f', offset: 0, records: 4 }],
+  epochs: 1,
+  seed: 1,
+  shuffleShards: false,
+};
+
 let session: Session;
 let keeper: MarkKeeper;
 let server: LeaseServer;
@@ -118,12 +125,7 @@ let step: Promise<unknown>;
 
 /** Gives a worker a lease of four records and starts its step with the first two, blocked before a mark. */
 async function begin(before: DelayedMark): Promise<void> {
-  host = new LedgerHost({
-    shards: [{ file: 'f', offset: 0, records: 4 }],
-    epochs: 1,
-    seed: 1,
-    shuffleShards: false,
-  });
+  host = new LedgerHost(PLAN);
   parts = delayedStep(before, `delayed-${before}`);
   session = open(parts.graph);
   keeper = new MarkKeeper(open, [PS], 1);
@@ -141,7 +143,7 @@ async function begin(before: DelayedMark): Promise<void> {
   const answer = await server.next(WORKER, { leaseSession, turn: 1, holding: [], waitMs: 10_000 });
   const { lease } = answer as { lease: Lease };
   const feeds = new Map([
-    [parts.position, Tensor.of(BigInt64Array.of(BigInt(lease.id), 0n, 2n))],
+    [parts.position, Tensor.of(BigInt64Array.of(BigInt(lease.id), 0n, 2n, BigInt(lease.term)))],
     [parts.slot, Tensor.of(0n)],
   ]);
   step = session.run(parts.train, { feeds, timeoutMs: 60_000 });
@@ -216,3 +218,31 @@ test.each(['begun', 'ended'] as const)(
     await paused;
   },
 );
+
+test('a step of an earlier chief is refused, although its lease has a higher id', {
+  timeout: 120_000,
+}, async () => {
+  await begin('begun');
+  await release();
+  await server.pause();
+  const stepOf = ({ id, term }: Lease) =>
+    session.run(parts.train, {
+      feeds: new Map([
+        [parts.position, Tensor.of(BigInt64Array.of(BigInt(id), 0n, 2n, BigInt(term)))],
+        [parts.slot, Tensor.of(0n)],
+      ]),
+      timeoutMs: 60_000,
+    });
+  // The earlier chief restored several times, or its clock was ahead.
+  const earlier = new LedgerHost(PLAN, { term: 7 });
+  for (let i = 0; i < 3; i++) earlier.reset();
+  const old = (await earlier.next(WORKER)) as Lease;
+  const successor = new LedgerHost(PLAN, { term: 8 });
+  await keeper.open(WORKER, successor.fence);
+  const lease = (await successor.next(WORKER)) as Lease;
+  expect(old.id).toBeGreaterThan(lease.id);
+  // Neither step blocks before its mark.
+  for (let i = 0; i < 2; i++) await session.run(parts.release, { timeoutMs: 30_000 });
+  expect(isVoidStep(await stepOf(old).catch((error: unknown) => error))).toBe(true);
+  await stepOf(lease);
+});

@@ -23,6 +23,7 @@ import type { Session } from '../../session/session.js';
 import { Tensor } from '../../tensor/tensor.js';
 import type { Variable } from '../../variables/variable.js';
 import type { Range } from '../files/ranges.js';
+import type { Fence } from './ledger.js';
 
 /** The error of a step whose lease is void. */
 const VOID = 'the lease of this step is void';
@@ -40,7 +41,7 @@ export interface Mark extends Range {
 
 type Pair = readonly [Gradient, Variable];
 type Scalar = Output<'int64'>;
-type Place = readonly [lease: Scalar, from: Scalar, to: Scalar, slot: Scalar];
+type Place = readonly [lease: Scalar, from: Scalar, to: Scalar, term: Scalar, slot: Scalar];
 
 const PS = /^\/job:ps(?:\/replica:\d+)?\/task:(\d+)/;
 
@@ -49,12 +50,12 @@ export class StepMarks implements UpdateGuard {
   readonly #worker: string;
   readonly #position: Output<'int64'>;
   readonly #slot: Output<'int64'>;
-  /** On each device: lease, from, to and slot, as received there. */
+  /** On each device, as received there. */
   readonly #places = new Map<string, Place>();
   #devices: readonly (string | undefined)[] = [];
 
   /**
-   * @param position of the batch: lease, from, to.
+   * @param position of the batch: lease, from, to, term.
    * @param slot the in-flight slot of the step.
    */
   constructor(worker: string, position: Output<'int64'>, slot: Output<'int64'>) {
@@ -92,11 +93,13 @@ export class StepMarks implements UpdateGuard {
   #gate(graph: Graph, pairs: readonly Pair[], mark: Output<'int64'>) {
     const arrived = pairs.map(([gradient]) => eachTensor(gradient, (tensor) => raw.identity(tensor)));
     const came = graph.controlDependencies(arrived.flatMap(tensorsOf), () => raw.identity(mark));
-    const place = raw.unpack(came, { num: 4 }) as unknown as Place;
+    const place = raw.unpack(came, { num: 5 }) as unknown as Place;
     const { section, unlock } = lock(graph, this.#worker, [came]);
-    const isValid = graph.controlDependencies([section], () =>
-      raw.greater(place[0], raw.readVariableOp(handleOf(this.#worker, 'fence'), { dtype: 'int64' })),
+    const fence = graph.controlDependencies([section], () =>
+      raw.readVariableOp(handleOf(this.#worker, 'fence'), { dtype: 'int64' }),
     );
+    const [term, above] = raw.unpack(fence, { num: 2 }) as unknown as readonly [Scalar, Scalar];
+    const isValid = raw.logicalAnd(raw.equal(place[3], term), raw.greater(place[0], above));
     // A rejected step writes its mark to an unused row, so that the lock is released in the same way.
     const row = raw.selectV2(isValid, rowOf(place), constant(Tensor.of(REJECTED))) as Scalar;
     const unlocked = unlock([this.#mark('begun', place, row)]);
@@ -126,7 +129,7 @@ export class StepMarks implements UpdateGuard {
 
 /** The row of rejected steps; that of a slot is its number plus one. */
 const REJECTED = 0n;
-const rowOf = ([, , , slot]: Place): Scalar => raw.addV2(slot, constant(Tensor.of(1n))) as Scalar;
+const rowOf = ([, , , , slot]: Place): Scalar => raw.addV2(slot, constant(Tensor.of(1n))) as Scalar;
 
 type Kind = 'fence' | 'begun' | 'ended';
 
@@ -223,7 +226,7 @@ export class MarkKeeper implements AsyncDisposable {
     if (known) return known;
     const graph = this.#graph;
     const made = graph.asDefault(() => {
-      const fenceValue = placeholder({ dtype: 'int64', shape: [] });
+      const fenceValue = placeholder({ dtype: 'int64', shape: [2] });
       const each = <T>(build: () => T): T[] => this.#devices.map((device) => graph.device(device, build));
       const setFence = (value: Output<'int64'>) => raw.assignVariableOp(handleOf(worker, 'fence'), value);
       const clear = (kind: Kind) =>
@@ -239,7 +242,7 @@ export class MarkKeeper implements AsyncDisposable {
       return {
         fenceValue,
         open: each(() => locked(() => [clear('begun'), clear('ended'), setFence(fenceValue)])),
-        close: each(() => locked(() => [setFence(constant(Tensor.of(CLOSED)))])),
+        close: each(() => locked(() => [setFence(constant(Tensor.of(BigInt64Array.of(0n, CLOSED))))])),
         isOpened: each(() => raw.varIsInitializedOp(handleOf(worker, 'ended'))),
         begun: each(() => read('begun') as Output<'int64'>),
         ended: each(() => read('ended') as Output<'int64'>),
@@ -249,10 +252,10 @@ export class MarkKeeper implements AsyncDisposable {
     return made;
   }
 
-  /** Admits steps whose lease ids are above `above`. The worker must have no step in flight. */
-  async open(worker: string, above: number, signal?: AbortSignal): Promise<void> {
+  /** Admits steps whose leases are behind the fence. The worker must have no step in flight. */
+  async open(worker: string, { term, lease }: Fence, signal?: AbortSignal): Promise<void> {
     const { open, fenceValue } = this.#opsOf(worker);
-    const feeds = new Map([[fenceValue, Tensor.of(BigInt(above))]]);
+    const feeds = new Map([[fenceValue, Tensor.of(BigInt64Array.of(BigInt(term), BigInt(lease)))]]);
     await this.#session.run(open, { ...within(signal), feeds });
   }
 

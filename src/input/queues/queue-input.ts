@@ -110,6 +110,9 @@ export interface BatchOptions {
   readonly name?: string;
 }
 
+/** As in TensorFlow, a list of one tensor becomes one tensor. */
+export type BatchOf<T> = T extends readonly [infer One] ? ElementOf<One> : ElementOf<T>;
+
 /** Batches of examples in the order in which they are read. */
 export function batch<const T>(
   tensors: T,
@@ -117,7 +120,7 @@ export function batch<const T>(
     /** Whether to pad examples of different sizes with zeros; default: false. */
     readonly dynamicPad?: boolean;
   },
-): ElementOf<T> {
+): BatchOf<T> {
   const { capacity = 32, sharedName, dynamicPad, name = 'batch' } = options;
   const make = dynamicPad ? paddingFifoQueue : fifoQueue;
   return throughQueue(tensors, { ...options, name }, (common) => make({ ...common, capacity, sharedName }));
@@ -132,7 +135,7 @@ export function shuffleBatch<const T>(
     /** The seed of the order; default: the graph's seed, else random. */
     readonly seed?: number;
   },
-): ElementOf<T> {
+): BatchOf<T> {
   const { capacity, minAfterDequeue, seed, sharedName, name = 'shuffle_batch' } = options;
   return throughQueue(tensors, { ...options, name }, (common) =>
     randomShuffleQueue({ ...common, capacity, minAfterDequeue, seed, sharedName }),
@@ -193,7 +196,8 @@ function throughQueue<T>(
       const op = enqueueMany ? queue.enqueueMany(components) : queue.enqueue(components);
       addFillers(queue, op, numThreads);
       const taken = allowSmallerFinalBatch ? queue.dequeueUpTo(batchSize) : queue.dequeueMany(batchSize);
-      return unflatten(batched(spec, allowSmallerFinalBatch ? null : batchSize), taken) as T;
+      const batches = unflatten(batched(spec, allowSmallerFinalBatch ? null : batchSize), taken);
+      return (Array.isArray(tensors) && tensors.length === 1 ? (batches as unknown[])[0] : batches) as T;
     }),
   );
 }

@@ -2,15 +2,15 @@
  * Keeps a queue filled by loops alongside the training loop, each of which repeats one enqueue op. The last loop that
  * reaches the end of its input closes the queue.
  *
- * A loop blocks a thread of the pool while its queue is full. If all threads were blocked, no step could run and drain
- * the queue, so too many loops for the pool are an error.
+ * A loop blocks a thread while its queue is full. If all threads were blocked, no step could run and drain the queue, so
+ * too many loops for a process are an error.
  */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { threadPool } from '../../async/thread-pool.js';
 import { invalid, isShoalError, type ShoalCode, ShoalError, TF_CODE_NAMES } from '../../errors/errors.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import type { Operation } from '../../graph/operation.js';
 import { QueueRunnerDefSchema } from '../../proto/generated/model_pb.js';
+import { nativeCallQueue } from '../../session/native-call-queue.js';
 import type { Runner } from '../../session/runner.js';
 import { GraphKeys } from '../../variables/collections.js';
 import type { Queue } from './queue.js';
@@ -45,6 +45,8 @@ export class QueueRunner {
   readonly closeOp: Operation;
   readonly cancelOp: Operation;
   readonly queueClosedCodes: readonly ShoalCode[];
+  /** The running loops of each session. */
+  readonly #running = new WeakMap<Runner, number>();
 
   constructor(parts: QueueRunnerParts) {
     if (parts.enqueueOps.length === 0) throw invalid('A queue runner needs an enqueue op');
@@ -67,30 +69,37 @@ export class QueueRunner {
   }
 
   /**
-   * Starts the loops. They end at the end of the input or on a stop request. Errors go to the coordinator; the promises
-   * never reject.
+   * Starts the loops, unless loops of this runner run in the session already. They end at the end of the input or on a
+   * stop request. Errors go to the coordinator; the promises never reject.
    */
-  createThreads(session: Runner, coordinator: LoopCoordinator): Promise<void>[] {
-    const { size } = threadPool();
+  createThreads(given: Runner, coordinator: LoopCoordinator): Promise<void>[] {
+    const session = given.background ?? given;
+    if ((this.#running.get(session) ?? 0) > 0) return [];
+    const { capacity } = nativeCallQueue();
     const all = this.queue.graph.getCollection<QueueRunner>(GraphKeys.queueRunners);
     const loopCount = [...new Set([...all, this])].reduce(
       (sum, { enqueueOps }) => sum + enqueueOps.length,
       0,
     );
-    if (loopCount + SPARE_THREADS > size) {
+    if (loopCount + SPARE_THREADS > capacity) {
       throw new ShoalError(
         'SHOAL_UNSUPPORTED',
-        `The graph's queue runners have ${loopCount} loops; the thread pool has ${size} threads`,
-        { hint: 'Start Node with UV_THREADPOOL_SIZE=64, or use fewer threads for the queues.' },
+        `The graph's queue runners have ${loopCount} loops; a process has threads for ${capacity} calls`,
+        { hint: 'Use fewer threads for the queues.' },
       );
     }
-    let running = this.enqueueOps.length;
+    this.#running.set(session, this.enqueueOps.length);
+    let open = this.enqueueOps.length;
     const close = async () => {
-      running -= 1;
-      if (running === 0) await session.run(this.closeOp);
+      open -= 1;
+      if (open === 0) await session.run(this.closeOp);
     };
     const ended = new AbortController();
-    const loops = this.enqueueOps.map((op) => this.#loop(session, coordinator, op, close));
+    const loops = this.enqueueOps.map((op) =>
+      this.#loop(session, coordinator, op, close).finally(() =>
+        this.#running.set(session, (this.#running.get(session) ?? 1) - 1),
+      ),
+    );
     void Promise.all(loops).then(() => ended.abort());
     return [...loops, this.#cancelOnStop(session, coordinator, ended.signal)];
   }

@@ -1,7 +1,7 @@
 /**
  * `cluster.json` in the directory of a local cluster: the addresses of its agents and their token, so that
- * `shoal status` finds a running cluster. Only its owner can read it. It also locks the directory against a second
- * launcher.
+ * `shoal status` finds a running cluster. For a job in one process it has the step. Only its owner can read it. It also
+ * locks the directory against a second launcher.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,6 +21,8 @@ const Schema = v.object({
   token: v.string(),
   /** The chief's agent first, then the ps: they know the steps of all tasks. Empty for a job in one process. */
   agents: v.array(v.string()),
+  /** Of a job in one process, which has no agent to ask. */
+  progress: v.optional(v.object({ step: v.number(), lastStep: v.number() })),
 });
 export type ClusterFile = v.InferOutput<typeof Schema>;
 

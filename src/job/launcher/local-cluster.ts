@@ -53,6 +53,8 @@ export interface LocalClusterOptions {
   /** How long a task may take to stop. */
   readonly graceMs: number;
   readonly lastStep?: number;
+  /** Whether a task that is started again resumes from a checkpoint; default: true. */
+  readonly resumes?: boolean;
   readonly backoff?: { readonly baseMs: number; readonly maxMs: number };
   readonly steadyMs?: number;
 }
@@ -67,6 +69,8 @@ interface LocalTask {
   port: number;
   child: TaskChild | undefined;
   restarts: number;
+  /** The highest step of training at the last restart. */
+  restartedAt: number | undefined;
 }
 
 type Failure = Extract<Verdict, { kind: 'failed' }> & { readonly task: LocalTask };
@@ -105,6 +109,7 @@ export async function runLocalCluster(options: LocalClusterOptions): Promise<num
       address: formatAddress({ host: options.host, port }),
       child: undefined,
       restarts: 0,
+      restartedAt: undefined,
     };
   });
   for (const { dir } of tasks) requireDirectory(dir, '--dir');
@@ -116,12 +121,16 @@ class LocalCluster {
   readonly #tasks: readonly LocalTask[];
   readonly #token = randomBytes(32).toString('base64url');
   readonly #guard = new Guard();
+  readonly #progress: Progress;
+  /** Whether a worker is done. */
+  #hasFinished = false;
   /** Aborted when no more tasks may be started. */
   readonly #ending = new AbortController();
 
   constructor(options: LocalClusterOptions, tasks: readonly LocalTask[]) {
     this.#options = options;
     this.#tasks = tasks;
+    this.#progress = this.#makeProgress();
   }
 
   async run(): Promise<number> {
@@ -131,7 +140,7 @@ class LocalCluster {
       for (const { child } of this.#tasks) child?.kill();
     };
     kill.addEventListener('abort', killAll);
-    const progress = this.#progress();
+    const progress = this.#progress;
     try {
       this.#log(`job ${this.#options.name}, tasks in ${dir}`);
       const supervised = this.#tasks.map((task) => this.#supervise(task));
@@ -202,16 +211,22 @@ class LocalCluster {
 
   /** Keeps a task running until it has finished, has failed permanently, or the cluster stops. */
   async #supervise(task: LocalTask): Promise<Verdict> {
-    const { maxRestarts, wipe, host, steadyMs = 30_000 } = this.#options;
+    const { maxRestarts, wipe, host, steadyMs = 30_000, resumes = true } = this.#options;
     const backoff = this.#options.backoff ?? { baseMs: 250, maxMs: 10_000 };
     for (;;) {
       const child = this.#launch(task);
       const ending = await child.ended;
       this.#guard.release(child.pid);
       const { uptimeMs } = child;
-      if (uptimeMs >= steadyMs) task.restarts = 0;
-      const run = { job: task.job, ending, uptimeMs, restarts: task.restarts };
+      const step = this.#progress.highestStep;
+      // A task that fails again at the same step has not recovered, however long its process ran.
+      const hasProgressed = task.restartedAt === undefined || step === undefined || step > task.restartedAt;
+      if (uptimeMs >= steadyMs && hasProgressed) task.restarts = 0;
+      // Without a checkpoint the task would train everything again, alone.
+      const isOver = this.#hasFinished && !resumes;
+      const run = { job: task.job, ending, uptimeMs, restarts: task.restarts, isOver };
       const verdict = judgeEnding(run, { maxRestarts, steadyMs });
+      if (verdict.kind === 'finished' && task.job === 'worker') this.#hasFinished = true;
       const hasLeft = task.job === 'ps' && ending.code === EXIT.done;
       if (this.#ending.signal.aborted || (verdict.kind !== 'restart' && !hasLeft)) return verdict;
       const waitMs = ending.code === EXIT.done ? LEAVE_MS : backoffMs(task.restarts, backoff);
@@ -222,6 +237,7 @@ class LocalCluster {
       }
       if (verdict.kind !== 'restart') return verdict;
       task.restarts++;
+      task.restartedAt = this.#progress.highestStep;
       const again = `restart ${task.restarts} of at most ${maxRestarts}`;
       this.#log(`${task.label} ${verdict.why}; ${again}${wipe ? ', with an empty directory' : ''}`, 'warn');
       const taken = this.#tasks.map(({ port }) => port);
@@ -321,7 +337,7 @@ class LocalCluster {
     if (lines.length === 0) screen.line(LAUNCHER, '  (it wrote nothing)', 'stderr');
   }
 
-  #progress(): Progress {
+  #makeProgress(): Progress {
     const { screen, lastStep } = this.#options;
     return new Progress({
       addresses: () => this.#agents((task) => task.child?.alive === true),

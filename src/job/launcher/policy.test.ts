@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { type Ending, judgeEnding } from './policy.js';
+import { type EndedRun, type Ending, judgeEnding } from './policy.js';
 
 const RULES = { maxRestarts: 3, steadyMs: 30_000 };
 const exit = (code: number): Ending => ({ code, signal: null });
-const judge = (ending: Ending, run: { job?: string; uptimeMs?: number; restarts?: number } = {}) =>
+const judge = (ending: Ending, run: Partial<EndedRun> = {}) =>
   judgeEnding({ job: 'worker', uptimeMs: 100, restarts: 0, ...run, ending }, RULES);
 
 describe('a task whose process ended', () => {
@@ -32,6 +32,12 @@ describe('a task whose process ended', () => {
 
   test('is restarted when it exits with an error after a long run', () => {
     expect(judge(exit(1), { uptimeMs: 30_000 }).kind).toBe('restart');
+  });
+
+  test('has failed when it exits with an error after training, which a restart would begin again', () => {
+    const run = { uptimeMs: 1e9, isOver: true };
+    expect(judge(exit(1), run)).toEqual({ kind: 'failed', code: 1, why: 'exited with 1' });
+    expect(judge(exit(75), run).kind).toBe('restart');
   });
 
   test.each([2, 76])('has failed with code %i however long it ran', (code) => {

@@ -11,8 +11,10 @@ export interface EndedRun {
   readonly job: string;
   readonly ending: Ending;
   readonly uptimeMs: number;
-  /** Consecutive restarts of this task, none of which ran for `steadyMs`. */
+  /** Consecutive restarts of this task, after none of which it ran for `steadyMs` and training progressed. */
   readonly restarts: number;
+  /** Whether training is over, and a restart would begin it again; default: false. */
+  readonly isOver?: boolean;
 }
 
 export interface RestartRules {
@@ -27,7 +29,10 @@ export type Verdict =
   | { readonly kind: 'restart'; readonly why: string }
   | { readonly kind: 'failed'; readonly code: number; readonly why: string };
 
-export function judgeEnding({ job, ending, uptimeMs, restarts }: EndedRun, rules: RestartRules): Verdict {
+export function judgeEnding(
+  { job, ending, uptimeMs, restarts, isOver }: EndedRun,
+  rules: RestartRules,
+): Verdict {
   const why = describeEnding(ending);
   const code = exitCodeOf(ending);
   if (code === EXIT.done && job !== 'ps') return { kind: 'finished' };
@@ -38,7 +43,7 @@ export function judgeEnding({ job, ending, uptimeMs, restarts }: EndedRun, rules
     code === EXIT.retry ||
     code === EXIT.interrupted ||
     // An error soon after the start would recur.
-    (code !== EXIT.usage && code !== EXIT.superseded && uptimeMs >= rules.steadyMs);
+    (!isOver && code !== EXIT.usage && code !== EXIT.superseded && uptimeMs >= rules.steadyMs);
   if (!died) return { kind: 'failed', code, why };
   if (restarts < rules.maxRestarts) return { kind: 'restart', why };
   const detail = rules.maxRestarts === 0 ? 'restarts are off' : `it failed again after ${restarts} restarts`;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { taskId } from '../../cluster/spec/task-id.js';
-import { progressLine, rate, taskLine } from './progress.js';
+import { hasJoined, progressLine, rate, taskLine } from './progress.js';
 
 test('the rate is computed from two samples', () => {
   expect(rate({ step: 100, at: 0 }, { step: 300, at: 500 })).toBe(400);
@@ -32,4 +32,14 @@ test('the line of a task shows its state, its step and its process', () => {
     'ps 0 │ starting · pid 8 · restart 1',
   );
   expect(taskLine({ ...process, isRunning: false }, member, 4)).toBe('ps 0 │ ended · step 12 · pid 7');
+});
+
+test('a task counts as alive when its current process has joined the cluster', () => {
+  const process = { label: 'ps 0', task: taskId('ps', 0), pid: 7, isRunning: true, restarts: 0 };
+  const member = (fields: object) => ({ pid: 7, status: 'alive', step: null, ...fields }) as never;
+  expect(hasJoined(process, member({}))).toBe(true);
+  expect(hasJoined(process, undefined)).toBe(false);
+  expect(hasJoined({ ...process, pid: 8 }, member({}))).toBe(false);
+  expect(hasJoined({ ...process, isRunning: false }, member({}))).toBe(false);
+  expect(hasJoined(process, member({ status: 'suspect' }))).toBe(false);
 });

@@ -50,6 +50,10 @@ export function taskLine(
   return `${label.padEnd(width)} │ ${parts.join(' · ')}`;
 }
 
+/** Whether the current process of a task is an alive member of the cluster. */
+export const hasJoined = ({ pid, isRunning }: TaskProcess, member: Members[number] | undefined): boolean =>
+  isRunning && member?.pid === pid && member?.status === 'alive';
+
 export function progressLine(
   step: number | undefined,
   perSecond: number | undefined,
@@ -74,10 +78,17 @@ export class Progress {
   readonly #options: ProgressOptions;
   readonly #ending = new AbortController();
   #last: Sample | undefined;
+  #members: Members = [];
+  #highest: number | undefined;
   #running: Promise<void> | undefined;
 
   constructor(options: ProgressOptions) {
     this.#options = options;
+  }
+
+  /** The highest step of training that was seen; undefined before the first one. */
+  get highestStep(): number | undefined {
+    return this.#highest;
   }
 
   start(): void {
@@ -99,35 +110,32 @@ export class Progress {
       } catch {
         return;
       }
-      const members = await this.#members();
+      // Tasks that start or recover do not answer: what is known of them stays.
+      this.#members = (await this.#ask()) ?? this.#members;
+      const members = this.#members;
       const steps = members.flatMap((member) => (member.step === null ? [] : [member.step]));
       const step = steps.length === 0 ? undefined : Math.max(...steps);
       if (signal.aborted) return;
       const sample = step === undefined ? undefined : { step, at: now() };
       const perSecond = sample && rate(this.#last, sample);
       this.#last = sample ?? this.#last;
+      if (step !== undefined) this.#highest = Math.max(step, this.#highest ?? 0);
       const all = tasks();
-      const alive = all.filter(({ isRunning }) => isRunning).length;
+      const memberOf = (one: TaskProcess) => members.find(({ task }) => task === one.task);
+      const alive = all.filter((one) => hasJoined(one, memberOf(one))).length;
       const width = Math.max(...all.map(({ label }) => label.length));
-      // Tasks that end or recover do not answer: the last known step stays on the line.
       const known = step ?? this.#last?.step;
       onLines(
         progressLine(known, perSecond, { alive, all: all.length }, lastStep),
-        all.map((one) =>
-          taskLine(
-            one,
-            members.find(({ task }) => task === one.task),
-            width,
-          ),
-        ),
+        all.map((one) => taskLine(one, memberOf(one), width)),
       );
     }
   }
 
-  /** The tasks that the cluster knows; none if no agent answers. */
-  async #members(): Promise<Members> {
+  /** The tasks that the cluster knows; undefined if no agent answers. */
+  async #ask(): Promise<Members | undefined> {
     const addresses = this.#options.addresses();
-    if (addresses.length === 0) return [];
+    if (addresses.length === 0) return undefined;
     const { signal } = this.#ending;
     try {
       const status = await askStatus({
@@ -138,8 +146,7 @@ export class Progress {
       });
       return status.members;
     } catch (error) {
-      // Tasks that start or recover do not answer.
-      if (isShoalError(error)) return [];
+      if (isShoalError(error)) return undefined;
       throw error;
     }
   }

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { crc32c } from '../../bytes/crc32c.js';
 import { invalid, isShoalError, ShoalError } from '../../errors/errors.js';
@@ -17,7 +17,7 @@ import { DiskWriter } from './disk-writer.js';
 import {
   checkFreeSpace,
   isNoSpace,
-  makeDurableDirectory,
+  makePartialsDirectory,
   moveIntoPlace,
   noSpace,
   sweepPartials,
@@ -106,7 +106,7 @@ export class Uploads {
         });
       }
       await checkFreeSpace(this.#root, name, options.size === undefined ? 0 : options.size - offset);
-      file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+      file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW, 0o666);
       await file.truncate(offset);
       // One write at a time: after a crash, all bytes up to the length of the file are valid.
       writer = new DiskWriter(file, { position: offset, crc32c: upload.crc32c, depth: 1, keeps: true });
@@ -128,7 +128,7 @@ export class Uploads {
         this.#active.delete(path);
         await rm(path, { force: true });
       }
-      throw isNoSpace(error) ? noSpace(name, error) : error;
+      throw isNoSpace(error) ? noSpace(this.#root, name, error) : error;
     } finally {
       await file?.close();
       release();
@@ -166,7 +166,7 @@ export class Uploads {
         );
       }
       // Nothing has created the file of an empty blob yet.
-      const file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+      const file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o666);
       try {
         await file.datasync();
       } finally {
@@ -241,7 +241,7 @@ export class Uploads {
       this.#forgetSome();
     };
     try {
-      await makeDurableDirectory(dirname(path), 0o700);
+      await makePartialsDirectory(this.#root);
       if (fresh && offset > 0) await recover(path, upload);
     } catch (error) {
       this.#active.delete(path);

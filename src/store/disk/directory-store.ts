@@ -33,7 +33,7 @@ import { DiskWriter } from './disk-writer.js';
 import {
   checkFreeSpace,
   isNoSpace,
-  makeDurableDirectory,
+  makePartialsDirectory,
   moveIntoPlace,
   noSpace,
   sweepPartials,
@@ -98,7 +98,7 @@ export class DirectoryStore implements Store {
     let file: FileHandle | undefined;
     this.#writing.add(path);
     try {
-      await soon(makeDurableDirectory(folder, 0o700));
+      await soon(makePartialsDirectory(this.root));
       await checkFreeSpace(this.root, named, size ?? 0);
       const isLarge = (size ?? 0) >= DIRECT_BYTES && crc32c !== undefined;
       file = isLarge ? await openDirect(path) : undefined;
@@ -120,7 +120,7 @@ export class DirectoryStore implements Store {
       return this.#staged(named, path, { size: writer.position, crc32c: sum, isReadBack: readBack });
     } catch (error) {
       await this.#cleanUp(path, file);
-      throw isNoSpace(error) ? noSpace(name, error) : error;
+      throw isNoSpace(error) ? noSpace(this.root, name, error) : error;
     }
   }
 

@@ -1,6 +1,7 @@
 /** The last step of writing a blob: a complete, durable file is moved into place atomically. */
 import { constants } from 'node:fs';
 import { link, lstat, open, readdir, rename, rm, statfs } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
 import { makeDirectory } from '../../files/directories.js';
@@ -14,9 +15,10 @@ export function isNoSpace(error: unknown): boolean {
   return codeOf(error) === 'ENOSPC' || codeOf(error) === 'EDQUOT';
 }
 
-export function noSpace(name: string, cause: unknown): ShoalError {
+/** @param root the directory on this host; the error may be shown on another one. */
+export function noSpace(root: string, name: string, cause: unknown): ShoalError {
   return new ShoalError('SHOAL_NO_SPACE', `no space for blob ${name}: ${messageOf(cause)}`, {
-    hint: 'free disk space on this task, or keep fewer checkpoints',
+    hint: `free disk space on ${hostname()}:${root}, or keep fewer checkpoints`,
     cause,
   });
 }
@@ -24,7 +26,7 @@ export function noSpace(name: string, cause: unknown): ShoalError {
 export async function checkFreeSpace(root: string, name: BlobName, bytes: number): Promise<void> {
   if (bytes <= 0) return;
   const { bavail, bsize } = await statfs(root);
-  if (bavail * bsize < bytes) throw noSpace(name, `${bytes} bytes needed, ${bavail * bsize} free`);
+  if (bavail * bsize < bytes) throw noSpace(root, name, `${bytes} bytes needed, ${bavail * bsize} free`);
 }
 
 /**
@@ -55,7 +57,7 @@ export async function moveIntoPlace(
       if (code === 'ENOTDIR' || code === 'EEXIST' || code === 'EISDIR' || code === 'ENOTEMPTY') {
         throw invalid(`blob ${name} would be both a file and a directory`, { cause: error });
       }
-      throw isNoSpace(error) ? noSpace(name, error) : error;
+      throw isNoSpace(error) ? noSpace(root, name, error) : error;
     }
   }
 }
@@ -79,6 +81,12 @@ async function exists(path: string): Promise<boolean> {
 export async function makeDurableDirectory(path: string, mode?: number): Promise<void> {
   const created = await makeDirectory(path, { ...(mode !== undefined && { mode }) });
   for (const one of created.toReversed()) await syncDirectory(dirname(one));
+}
+
+/** Only the owner can access incomplete files. Published ones, and the directories around them, follow the umask. */
+export async function makePartialsDirectory(root: string): Promise<void> {
+  await makeDurableDirectory(root);
+  await makeDurableDirectory(join(root, RESERVED), 0o700);
 }
 
 /** Makes a rename durable. */

@@ -6,10 +6,12 @@ import { dirname } from 'node:path';
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
 import type { Hold } from '../../checkpoint/save.js';
-import { describeError, hintLineOf, messageOf } from '../../errors/errors.js';
+import { describeError, hintLineOf, isShoalError, messageOf } from '../../errors/errors.js';
+import { isSystemError } from '../../errors/system-error.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Log } from '../../text/log.js';
-import { getGlobalStep } from '../../variables/global-step.js';
+import { globalStepOf } from '../../variables/global-step.js';
+import { isStepAlarm } from '../recovery/step-alarm.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 
 export interface RetryingSaverOptions {
@@ -35,13 +37,23 @@ interface TryOptions {
   readonly hold?: Hold | undefined;
 }
 
-interface LastSaveOptions extends Pick<TryOptions, 'hold'> {
+export interface LastSaveOptions extends Pick<TryOptions, 'hold'> {
   /** Default: 3. */
   readonly attempts?: number;
+  /**
+   * How long a save that fails because of a disk is tried again after these attempts: the values exist only in the
+   * memory of the tasks. Default: 0.
+   */
+  readonly patienceMs?: number;
+  /** Gives up; default: none. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
 const LAST_RETRY = { baseMs: 200, maxMs: 5_000 };
+const PATIENT_RETRY = { baseMs: 1000, maxMs: 15_000 };
+/** How long the chief tries to save the last checkpoint while a disk is full. */
+export const LAST_SAVE_MS = 30 * 60_000;
 /** The minimum time that the chief waits for the last steps of the other workers. */
 export const LAST_STEPS_MS = 20_000;
 const READ_MS = 30_000;
@@ -84,7 +96,7 @@ export class RetryingSaver {
 
   /**
    * The save after which the workers are paused until a ps has left; undefined if there is none. Then there is nothing
-   * new to save, and a save would resume them.
+   * new to save.
    */
   get held(): Promise<number | undefined> | undefined {
     return this.#held;
@@ -155,6 +167,11 @@ export class RetryingSaver {
         return false;
       }
       this.#isAbandoned = false;
+      if (isStepAlarm(error)) {
+        this.#retryAt = undefined;
+        log(`step ${step} is not saved: ${describeError(error)}`, 'error');
+        return false;
+      }
       this.#failures += 1;
       log(
         `SAVING the checkpoint of step ${step} FAILED (${this.#failures} in a row): ${messageOf(error)}${isLast ? '' : `; training continues, the next try is in ${Math.ceil(waitMs / 1000)} s`}${hintLineOf(error)}`,
@@ -168,29 +185,53 @@ export class RetryingSaver {
   async saveLast(
     session: TrainingRunner,
     step: number | undefined,
-    { attempts = 3, hold }: LastSaveOptions = {},
+    { attempts = 3, hold, patienceMs = 0, signal }: LastSaveOptions = {},
   ): Promise<boolean> {
     // A save before a ps leaves may be running; the ps is gone after it.
     await this.#held;
     if (step !== undefined && step === this.#savedStep) {
-      await this.#tidy(session);
+      await this.tidy(session);
       return true;
     }
-    for (let attempt = 0; attempt < attempts; attempt++) {
-      if (attempt > 0) await sleep(backoffMs(attempt, LAST_RETRY));
+    const end = this.#now() + patienceMs;
+    const mayWait = () => this.#now() < end && !signal?.aborted && this.#isDiskFault(session);
+    for (let attempt = 0; attempt < attempts || mayWait(); attempt++) {
+      if (attempt === attempts) this.#logPatience(session, step, patienceMs);
+      const waitMs =
+        attempt < attempts ? backoffMs(attempt, LAST_RETRY) : backoffMs(attempt - attempts, PATIENT_RETRY);
+      if (attempt > 0) await sleep(waitMs, attempt < attempts ? undefined : signal).catch(() => {});
+      if (attempt >= attempts && signal?.aborted) break;
       // No later save can use another name, so the last attempt may write to the store only.
-      const mayHide = attempt + 1 === attempts;
+      const mayHide = attempt + 1 >= attempts;
       if (await this.save(session, step ?? this.#savedStep ?? 0, { mayHide, isLast: true, hold }))
         return true;
+      if (isStepAlarm(this.#failure)) break;
     }
     const newest = this.#savedStep === undefined ? 'an earlier run, if any' : `step ${this.#savedStep}`;
-    const what = step === undefined ? '' : `, of step ${step},`;
-    this.#options.log(`THE LAST CHECKPOINT${what} COULD NOT BE SAVED; the newest is of ${newest}`, 'error');
+    this.#options.log(
+      `THE LAST CHECKPOINT${ofStep(step)} COULD NOT BE SAVED; the newest is of ${newest}; later steps are lost`,
+      'error',
+    );
     return false;
   }
 
+  /** Whether the last save failed because of a disk, and all values are still there. */
+  #isDiskFault({ server }: TrainingRunner): boolean {
+    const codes = ['SHOAL_NO_SPACE', 'SHOAL_UNREACHABLE'] as const;
+    const isFault = codes.some((code) => isShoalError(this.#failure, code)) || isSystemError(this.#failure);
+    return isFault && (server?.lostPs() ?? []).length === 0;
+  }
+
+  #logPatience({ server }: TrainingRunner, step: number | undefined, ms: number): void {
+    const who = server ? `${server.task.task} and the ps keep` : 'This process keeps';
+    this.#options.log(
+      `THE LAST CHECKPOINT${ofStep(step)} IS NOT SAVED YET. ${who} its values in memory; the save is tried again for ${Math.ceil(ms / 60_000)} min: make it possible to write to the disk; Ctrl-C gives up and loses them${hintLineOf(this.#failure)}`,
+      'error',
+    );
+  }
+
   /** Removes old checkpoints, as a save would have. */
-  async #tidy(session: TrainingRunner): Promise<void> {
+  async tidy(session: TrainingRunner): Promise<void> {
     const { saver, path, log } = this.#options;
     await saver()
       .tidy?.(session, dirname(path))
@@ -199,6 +240,8 @@ export class RetryingSaver {
       );
   }
 }
+
+const ofStep = (step: number | undefined): string => (step === undefined ? '' : `, of step ${step},`);
 
 export interface LastStepOptions {
   /** Aborted by a stop: then the other workers are not waited for. */
@@ -228,7 +271,7 @@ export async function readLastStep(
   log: Log,
 ): Promise<number | undefined> {
   const { server } = session;
-  const globalStep = server && getGlobalStep(session.graph);
+  const globalStep = server && globalStepOf(session);
   if (!globalStep) return seen;
   // A ps leaves when all steps are paused and saved: there are no later ones.
   if (server.psTasks.some((id) => server.task.member(id)?.status === 'left')) return seen;

@@ -7,21 +7,22 @@
 
 import { basename, dirname, join, normalize, resolve } from 'node:path';
 import type { Survey } from '../../checkpoint/catalog.js';
-import { Checkpoints, type WhenBusy } from '../../checkpoint/checkpoints.js';
-import { type ConsistencyOption, consistencyOf } from '../../checkpoint/consistency.js';
+import { Checkpoints } from '../../checkpoint/checkpoints.js';
+import { consistencyOf } from '../../checkpoint/consistency.js';
+import { checkGatherMode } from '../../checkpoint/gather.js';
 import type { Manifest } from '../../checkpoint/manifest.js';
 import type { RestoreReport, RestoreRequest } from '../../checkpoint/restore.js';
-import type { Hold, SaveProgress } from '../../checkpoint/save.js';
 import { type SavedVariable, savedVariable } from '../../checkpoint/saved-variable.js';
 import { ShardService } from '../../checkpoint/shard-service.js';
 import { pushCheckpoint } from '../../checkpoint/transfer.js';
 import { SessionVariables } from '../../checkpoint/variable-access.js';
 import { describeError, invalid, isShoalError, ShoalError } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Graph } from '../../graph/graph.js';
 import { DirectoryStore, openFileStore } from '../../store/disk/directory-store.js';
 import { report, sweepOwn } from '../../store/disk/sweeping.js';
-import type { Log } from '../../text/log.js';
-import { getGlobalStep } from '../../variables/global-step.js';
+import type { Store } from '../../store/store.js';
+import { globalStepOf } from '../../variables/global-step.js';
 import { MetaGraphs } from '../../variables/meta-graph.js';
 import { PartitionedVariable } from '../../variables/partitioned.js';
 import type { Variable } from '../../variables/variable.js';
@@ -30,76 +31,10 @@ import type { Restored } from '../recovery/recovery-report.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 import { CheckpointHolders } from './checkpoint-holders.js';
 import { checkpointInDirectory, restoreFromDirectory } from './directory-checkpoint.js';
+import { readStep, restoring } from './guarded-step.js';
+import type { RestoreOptions, SaveOptions, SaverOptions, VarList } from './saver-options.js';
 
-export type VarList =
-  | readonly (Variable | PartitionedVariable)[]
-  | Readonly<Record<string, Variable | PartitionedVariable | readonly Variable[]>>;
-
-export interface SaverOptions {
-  /** The variables to save and restore: a list, or by their names in the checkpoint. Default: all global variables. */
-  readonly varList?: VarList;
-  /** The number of newest checkpoints to keep; 0 keeps all. Default: 5. */
-  readonly maxToKeep?: number;
-  /** Additionally keeps one checkpoint per this many hours for good. Default: none. */
-  readonly keepCheckpointEveryNHours?: number;
-  /** Has no effect: shards follow the tasks that hold the variables. */
-  readonly sharded?: boolean;
-  /**
-   * `consistent`: workers pause, all values are of one moment. `relaxed`: as in TensorFlow, without a pause. Default:
-   * `consistent`.
-   */
-  readonly consistency?: ConsistencyOption;
-  /** How long workers may take to pause at the end of a step; default: derived from the durations of recent steps. */
-  readonly pauseTimeoutSecs?: number;
-  /** Where checkpoints are kept: `peers:`, or `file:` and a directory that all tasks see. Default: `peers:`. */
-  readonly store?: string;
-  /** In one process: the directory of the `peers:` store. Default: the directory that is saved to. */
-  readonly blobs?: string;
-  /** The prefix of blob names. Default: derived from the directory on a cluster, none in one process. */
-  readonly namespace?: string;
-  /** The name of the job, written into every checkpoint; checkpoints of another job are not restored. Default: none. */
-  readonly job?: string;
-  /**
-   * How long a restore waits for missing tasks: for all of them until the newest checkpoint is known, then for those
-   * that hold it. Default: 120,000.
-   */
-  readonly waitMs?: number;
-  /** Whether variables that a checkpoint does not have are an error. Default: true. */
-  readonly strict?: boolean;
-  /** Whether a `.meta` file is written with each checkpoint. Default: true. */
-  readonly writeMetaGraph?: boolean;
-  /** Whether a save that is requested during another one waits for it or is skipped. Default: 'queue'. */
-  readonly whenBusy?: WhenBusy;
-  /** Receives log lines; default: none. */
-  readonly log?: Log;
-  /** Receives the progress of saves; default: none. */
-  readonly onProgress?: (progress: SaveProgress) => void;
-  /**
-   * The state of the input that belongs to a checkpoint; read while the workers are paused. Default: that of the
-   * session.
-   */
-  readonly input?: () => unknown;
-}
-
-export interface RestoreOptions {
-  /** Cancels the restore; default: none. */
-  readonly signal?: AbortSignal;
-  /** Variables that have no value: the tasks that hold them are restored after all others. Default: none. */
-  readonly missing?: readonly Variable[];
-  /** Whether only the tasks that hold `missing` variables are restored. Default: false. */
-  readonly partial?: boolean;
-}
-
-export interface SaveOptions {
-  /** Cancels the save; default: none. */
-  readonly signal?: AbortSignal;
-  /** The number appended to the path, or the variable that has it. Default: the global step of the snapshot. */
-  readonly globalStep?: number | Variable;
-  /** See `SaverLike.save`; default: false. */
-  readonly mayHide?: boolean;
-  /** Keeps the workers paused after the snapshot; default: they resume. @internal */
-  readonly hold?: Hold;
-}
+export type { RestoreOptions, SaveOptions, SaverOptions, VarList } from './saver-options.js';
 
 /** The checkpoints of a directory, as seen by one session. */
 interface Context {
@@ -121,10 +56,12 @@ export class Saver implements SaverLike {
   #last: readonly string[] = [];
   #pinned: ReadonlySet<string> = new Set();
 
-  constructor(options: SaverOptions = {}) {
+  constructor(given: OrNull<SaverOptions> = {}) {
+    const options = withoutNull(given);
     const { maxToKeep = DEFAULTS.maxToKeep } = options;
     if (!Number.isInteger(maxToKeep) || maxToKeep < 0)
       throw invalid(`maxToKeep must be an integer of at least 0; it is ${maxToKeep}`);
+    checkGatherMode(options.gather, 'gather');
     this.#options = options;
   }
 
@@ -134,9 +71,10 @@ export class Saver implements SaverLike {
   }
 
   /** Saves to `path-STEP`; resolves with that path when the checkpoint is committed. */
-  async save(session: TrainingRunner, path: string, options: SaveOptions = {}): Promise<string> {
-    const { signal, globalStep, mayHide, hold } = options;
+  async save(session: TrainingRunner, path: string, options: OrNull<SaveOptions> = {}): Promise<string> {
+    const { signal, globalStep, mayHide, hold } = withoutNull<SaveOptions>(options);
     const { writeMetaGraph = true, whenBusy = 'queue' } = this.#options;
+    session.server?.checkpoints.stepAlarm.throwIfRaised();
     const { checkpoints, variables } = this.#context(session, dirname(path));
     if (variables.size === 0) throw invalid('The graph has no variables to save');
     const { input: kept } = session;
@@ -147,8 +85,7 @@ export class Saver implements SaverLike {
       {
         variables,
         basename: basename(path),
-        step: async () =>
-          typeof globalStep === 'number' ? globalStep : await readStep(session, signal, globalStep),
+        step: () => readStep(session, signal, globalStep ?? undefined),
         consistency: consistencyOf(this.#options.consistency),
         mayHide,
         hold,
@@ -175,6 +112,7 @@ export class Saver implements SaverLike {
       );
     }
     this.#remember(checkpoints.kept ?? (await checkpoints.list()), dirname(path));
+    (session.gathering ?? session.server?.checkpoints.gathering)?.saved(checkpoints, this.#options.gather);
     return join(dirname(path), outcome.manifest.prefix);
   }
 
@@ -186,7 +124,7 @@ export class Saver implements SaverLike {
     const { manifests, unreadable } = await checkpoints.survey({ signal });
     const wanted = manifests.filter(({ prefix }) => prefix === basename(path));
     const request = this.#restoreRequest(session, variables, options);
-    if (wanted[0]) return checkpoints.restore(wanted[0], request);
+    if (wanted[0]) return restoring(session, () => checkpoints.restore(wanted[0] as Manifest, request));
     // A checkpoint of TensorFlow on the local disk: imported into the store, from which every ps reads its part.
     const store = this.#storeOf(session, dirname(path));
     const imported = await pushCheckpoint(store, namespace, path, { signal }).catch((error: unknown) => {
@@ -202,7 +140,7 @@ export class Saver implements SaverLike {
       });
     });
     try {
-      return await checkpoints.restore(imported, request);
+      return await restoring(session, () => checkpoints.restore(imported, request));
     } finally {
       await checkpoints.remove(imported);
     }
@@ -224,10 +162,13 @@ export class Saver implements SaverLike {
     session.recoveryReport?.found();
     const request = this.#restoreRequest(session, variables, options);
     const parts = { checkpoints, store: this.#storeOf(session, directory), namespace, request };
-    const report = await (found
-      ? restoreFromDirectory(found, parts, { directory, job, log })
-      : checkpoints.restoreNewest(request, survey));
+    const report = await restoring(session, () =>
+      found
+        ? restoreFromDirectory(found, parts, { directory, job, log })
+        : checkpoints.restoreNewest(request, survey),
+    );
     if (!report) return undefined;
+    session.gathering?.restored(checkpoints, this.#options.gather);
     session.recoveryReport?.restored({ ...report, ...restoredPart(session, variables, request) });
     const shown = checkpoints
       .updateView()
@@ -268,6 +209,12 @@ export class Saver implements SaverLike {
     holders?.begin();
     let survey = await checkpoints.survey({ signal });
     while (!checkpoints.hasNewest(survey) && holders?.shouldWait(survey)) {
+      // Workers that have finished are not started again.
+      const end = await this.#options.findEnd?.(session, signal);
+      if (end && survey.manifests.some(({ sequence }) => sequence === end.sequence)) {
+        checkpoints.settleNewest(survey);
+        break;
+      }
       await holders.waitForMissing(survey, signal);
       survey = await checkpoints.survey({ signal });
     }
@@ -309,6 +256,20 @@ export class Saver implements SaverLike {
     };
   }
 
+  /** The global step of the newest checkpoint that the tasks which answer have, if it is known. @internal */
+  async newestStep(session: TrainingRunner, directory: string): Promise<number | undefined> {
+    const { job } = this.#options;
+    const manifests = await this.list(session, directory);
+    const own = manifests.find((manifest) => job === undefined || manifest.job === job);
+    return own?.globalStep;
+  }
+
+  /** Where the checkpoints of a directory are. @internal */
+  placeOf(session: TrainingRunner, directory: string): { readonly store: Store; readonly namespace: string } {
+    const { namespace } = this.#context(session, directory);
+    return { store: this.#storeOf(session, directory), namespace };
+  }
+
   /** Newest first. @internal */
   list(session: TrainingRunner, directory: string): Promise<readonly Manifest[]> {
     return this.#context(session, directory).checkpoints.list();
@@ -316,7 +277,12 @@ export class Saver implements SaverLike {
 
   /** Removes old checkpoints, if no save has done so. */
   async tidy(session: TrainingRunner, directory: string): Promise<void> {
-    await this.#context(session, directory).checkpoints.tidy();
+    session.server?.checkpoints.stepAlarm.throwIfRaised();
+    const { checkpoints } = this.#context(session, directory);
+    await checkpoints.tidy();
+    // The checkpoint that is there already is the last one if no other follows.
+    const gathering = session.gathering ?? session.server?.checkpoints.gathering;
+    gathering?.restored(checkpoints, this.#options.gather);
   }
 
   /** Protects checkpoints from removal, by path or prefix. */
@@ -407,8 +373,10 @@ export class Saver implements SaverLike {
       },
       namespace,
       // Agents reject a replaced chief; a directory that all tasks share has no agent.
-      ...(store.kind === 'peers' ? {} : { confirmChief: service.confirmChief }),
+      confirmChief:
+        store.kind === 'peers' ? async () => service.stepAlarm.throwIfRaised() : service.confirmChief,
       roots: [store instanceof DirectoryStore ? store.root : service.directory],
+      ...(isSpread && { own: new DirectoryStore(service.directory) }),
     });
     const variables = new Map<string, SavedVariable[]>();
     for (const { variable, key } of named) {
@@ -429,17 +397,6 @@ export function namespaceOf(directory: string): string {
     .filter((part) => part !== '' && part !== '.')
     .map((part) => (part === '..' ? 'up' : part.replace(/[^A-Za-z0-9._-]/g, '_')));
   return parts.length === 0 ? 'here' : parts.join('/');
-}
-
-async function readStep(
-  session: TrainingRunner,
-  signal: AbortSignal | undefined,
-  globalStep: Variable | undefined = getGlobalStep(session.graph),
-): Promise<number> {
-  if (!globalStep) return 0;
-  return (
-    await session.run(globalStep.toOutput(), { timeoutMs: 30_000, ...(signal ? { signal } : {}) })
-  ).number();
 }
 
 /** The variables and their names in a checkpoint. Partitions share the name of the full variable. */
@@ -471,12 +428,13 @@ function ownersOf(
 
 /** Which tasks were restored, and whether the global step was, if not all tasks were. */
 function restoredPart(
-  { server, graph }: TrainingRunner,
+  session: TrainingRunner,
   all: Context['variables'],
   { variables }: RestoreRequest,
 ): Pick<Restored, 'tasks' | 'hasGlobalStep'> {
+  const { server } = session;
   if (!server || variables.size === all.size) return {};
-  const globalStep = getGlobalStep(graph);
+  const globalStep = globalStepOf(session);
   const hasGlobalStep =
     globalStep === undefined || variables.has(server.checkpoints.ownerOf(globalStep.device));
   return { tasks: [...variables.keys()], hasGlobalStep };

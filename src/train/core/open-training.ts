@@ -7,16 +7,16 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { create } from '@bufbuild/protobuf';
 import { abortError } from '../../async/deadline.js';
 import { serialQueue } from '../../async/serial-queue.js';
+import { checkGatherMode, type GatherMode } from '../../checkpoint/gather.js';
 import type { PauseControl } from '../../checkpoint/save.js';
 import { describeError, invalid } from '../../errors/errors.js';
-import type { Graph } from '../../graph/graph.js';
 import { InputRelease } from '../../input/dataset/release.js';
 import { isVoidStep } from '../../input/leases/step-marks.js';
 import { ConfigProtoSchema } from '../../proto/generated/config_pb.js';
 import type { Fetches } from '../../session/fetches.js';
 import { type RunOptions, Session } from '../../session/session.js';
 import { GraphKeys } from '../../variables/collections.js';
-import { getGlobalStep } from '../../variables/global-step.js';
+import { type Counted, globalStepOf } from '../../variables/global-step.js';
 import { waitForLastSteps } from '../checkpoints/retrying-saver.js';
 import { applyWarmStarts } from '../checkpoints/warm-start.js';
 import type { SessionRunHook } from '../hooks/session-run-hook.js';
@@ -24,6 +24,7 @@ import { Feeders } from '../leases/feeders.js';
 import { LeasedInput } from '../leases/leased-input.js';
 import { ChiefWatch } from '../recovery/chief-watch.js';
 import type { Coordinator } from '../recovery/coordinator.js';
+import { FallingStepWatch } from '../recovery/falling-step-watch.js';
 import {
   isRecoverable,
   type RecoverableOptions,
@@ -39,7 +40,9 @@ import {
 } from '../recovery/recovery-report.js';
 import { ReplacedVariables, type ReplacedVariablesOptions } from '../recovery/replaced-variables.js';
 import type { StepGate } from '../recovery/step-gate.js';
+import { Gathering } from '../task/gathering.js';
 import type { Server } from '../task/server.js';
+import { countBefore, StepWatch } from '../task/step-watch.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 import { persist } from './hooked-run.js';
 
@@ -59,6 +62,11 @@ export interface PlaceOptions {
    * leased input or synchronous training. Default: exact.
    */
   readonly recovery?: RecoveryMode;
+  /**
+   * Which checkpoints become complete in the chief's directory, with the data files from the disks of the other tasks:
+   * the `last` one at the end of training, `all` of them after each save, or `none`. Default: that of the saver, `last`.
+   */
+  readonly gather?: GatherMode;
   /**
    * Called on every task that trains when training continues after the loss of a task; it waits for the promise. An
    * error fails training. Default: none.
@@ -85,11 +93,10 @@ export interface TrainingPlace {
 /** How variables get their values. */
 export type TrainingValues = Pick<
   RecoverableOptions,
-  'restore' | 'initialize' | 'localInit' | 'readyOp' | 'readyForLocalInitOp'
+  'restore' | 'initialize' | 'newestStep' | 'localInit' | 'readyOp' | 'readyForLocalInitOp'
 >;
 
-export interface OpenTrainingOptions extends Omit<PlaceOptions, 'maxWaitSecs' | 'stepTimeoutSecs'> {
-  readonly graph: Graph;
+export interface OpenTrainingOptions extends Omit<PlaceOptions, 'maxWaitSecs' | 'stepTimeoutSecs'>, Counted {
   readonly isChief: boolean;
   readonly hooks?: readonly SessionRunHook[];
   /** Passed to the hooks; stopped when a source of records fails. */
@@ -133,7 +140,12 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
    * Reports that this task makes no more steps. With `stay` it waits for the work of other tasks (see LastSteps). From
    * then on the process runs only as long as it has other work.
    */
-  finish(options: { readonly stay: boolean; readonly signal?: AbortSignal | undefined }): Promise<void>;
+  finish(options: {
+    readonly stay: boolean;
+    readonly signal?: AbortSignal | undefined;
+    /** Whether training failed, or its last steps could not be saved; default: false. */
+    readonly failed?: boolean;
+  }): Promise<void>;
 }
 
 /** How long failed steps may take to end, once their input has been stopped. */
@@ -142,6 +154,7 @@ const READ_MS = 30_000;
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
   const { graph, server, isChief, hooks = [], coordinator, signal, log, recovery: mode = 'exact' } = options;
+  checkGatherMode(options.gather, 'gather');
   if (mode === 'partial') checkPartial(options);
   const metrics = server?.metrics;
   const recoveryGuard = new RecoveryGuard();
@@ -154,23 +167,42 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       onLostSteps: (steps) => server.metrics.repeatedSteps.add(steps),
       onPhases: (phases) => server.metrics.recovered(mode, phases),
     });
+  const gathering = new Gathering(options.gather, options.stop ?? signal);
   const opened = await openRunner(options, recoveryGuard, inputRelease);
   const { allThere } = opened;
-  const plain: TrainingRunner = recoveryReport ? { ...opened.runner, recoveryReport } : opened.runner;
+  // TensorFlow's own engine cannot end a step that is running.
+  const endsSteps = server?.engine.kind === 'direct';
+  const recover = (error: unknown) => session.recoverBeside(error, { endsSteps });
+  const plain: TrainingRunner = {
+    ...opened.runner,
+    gathering,
+    ...(recoveryReport && { recoveryReport, recover }),
+  };
   const close = async () => {
     recoveryReport?.close();
     await opened.close();
   };
+  const stepAlarm = isChief ? server?.checkpoints.stepAlarm : undefined;
+  const fellBefore = stepAlarm?.error !== undefined;
+  stepAlarm?.clear();
   const gate = options.gate ?? server?.checkpoints.gate;
   const leased = await openLeases(options, plain, recoveryGuard, gate).catch(closing(close));
   const onError = (error: unknown) => coordinator.requestStop(error);
   const feeders = Feeders.of(plain, { log, onError });
   const runner: TrainingRunner = leased ? { ...plain, input: leased.checkpointed } : plain;
   const place: TrainingPlace = { runner, gate, server, isChief };
-  const { restore, initialize, ...values } = options.values(runner);
+  const { restore: restoreNow, initialize, ...values } = options.values(runner);
+  const restore: TrainingValues['restore'] =
+    restoreNow &&
+    (async (missing, again) => {
+      await countBefore(runner, missing);
+      return restoreNow(missing, again);
+    });
+  const stepWatch = server && new StepWatch(runner, server);
   const session = new RecoverableSession({
     runner,
     graph,
+    globalStep: runner.globalStep,
     isChief,
     signal,
     stop: options.stop,
@@ -183,9 +215,15 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     isComplete: () => server?.isComplete({ workers: options.needsWorkers ?? true }) ?? true,
     isRecoverable: server ? (error) => isRecoverable(error) || isVoidStep(error) : () => false,
     isAlone: !server,
+    isPartial: mode === 'partial',
     ...(server && allThere && { replaced: replacedVariables(server, allThere) }),
     gate,
-    onStepTime: metrics && ((ms) => metrics.steps.observe(ms / 1000)),
+    onStepTime:
+      metrics &&
+      ((ms) => {
+        metrics.steps.observe(ms / 1000);
+        stepWatch?.made();
+      }),
     onRecovered:
       recoveryReport &&
       (async (ms) => {
@@ -197,6 +235,11 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     ...values,
     ...(leased?.values({ restore, initialize }) ?? { restore, initialize }),
     warmStart: () => applyWarmStarts(runner, { signal, log }),
+    ...(stepAlarm && {
+      onValues: () => stepAlarm.reset(),
+      hasFallen: async () => fellBefore || (await stepAlarm.isRaisedElsewhere()),
+      onFirstReady: () => stepAlarm.clearElsewhere(),
+    }),
     inputReleases: inputRelease.times,
     onLost: async () => {
       recoveryReport?.begin();
@@ -213,6 +256,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       recoveryGuard.resume();
       const restored = again ? undefined : recoveryReport?.started();
       if (restored) log(`others were training: ${describeRestored(restored)}`);
+      void server?.finished.reportBegun();
       await options.onReady?.(again);
       for (const hook of hooks) await hook.afterCreateSession?.(runner, coordinator);
     },
@@ -221,6 +265,11 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     server && !isChief && options.savesCheckpoints
       ? new ChiefWatch({ task: server.task, returns: (chief) => server.finished.returns(chief), log })
       : undefined;
+  const globalStep = globalStepOf(runner);
+  const fallingStepWatch =
+    stepAlarm &&
+    globalStep &&
+    new FallingStepWatch({ alarm: stepAlarm, runner, globalStep, recoveryGuard, onFall: onError });
   const services = options.onOpen?.(place);
   await server?.checkpoints.lastSteps.begin();
   // Paused steps wait only for a message, which does not keep the process alive.
@@ -235,10 +284,14 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     async outlast(stop) {
       if (server?.checkpoints.lastSteps.leads) await waitForLastSteps(runner, { signal: stop, log });
     },
-    async finish({ stay, signal: stop }) {
+    async finish({ stay, signal: stop, failed = false }) {
       try {
+        // Before the other tasks may leave.
+        if (stay && isChief) await gathering.end(stop);
         await server?.checkpoints.lastSteps.finish({ stay, signal: stop, log });
+        if (failed) await server?.finished.reportStopped('failed');
       } finally {
+        gathering[Symbol.dispose]();
         release?.();
       }
     },
@@ -250,6 +303,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
         await feeders?.stop();
         await leased?.[Symbol.asyncDispose]();
       } finally {
+        fallingStepWatch?.[Symbol.dispose]();
         chiefWatch?.[Symbol.dispose]();
         await close();
         release?.();
@@ -286,9 +340,9 @@ async function openLeases(
   return leased;
 }
 
-async function readStep({ graph, run }: TrainingRunner): Promise<number> {
-  const globalStep = getGlobalStep(graph);
-  return globalStep ? (await run(globalStep.toOutput(), { timeoutMs: READ_MS })).number() : 0;
+async function readStep(runner: TrainingRunner): Promise<number> {
+  const globalStep = globalStepOf(runner);
+  return globalStep ? (await runner.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number() : 0;
 }
 
 const closing = (close: () => Promise<void>) => async (error: unknown) => {
@@ -319,6 +373,7 @@ async function openRunner(
   { beforeClose }: InputRelease,
 ): Promise<OpenedRunner> {
   const { graph, server, master, config, maxWaitMs, signal, log } = options;
+  const globalStep = globalStepOf(options);
   if (server) {
     const session = server.session(graph, {
       ...(maxWaitMs === undefined ? {} : { waitMs: maxWaitMs }),
@@ -331,7 +386,7 @@ async function openRunner(
     const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
     const now = () => session.now();
     return {
-      runner: { graph, server, recoveryGuard, run, now },
+      runner: { graph, globalStep, server, recoveryGuard, run, now },
       allThere: (runSignal) => session.current(runSignal),
       close: () => session.close(),
     };
@@ -343,7 +398,7 @@ async function openRunner(
     ...(config ? { config } : {}),
   });
   const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
-  return { runner: { graph, run }, close: () => session.close({ timeoutMs: 30_000 }) };
+  return { runner: { graph, globalStep, run }, close: () => session.close({ timeoutMs: 30_000 }) };
 }
 
 function persistent(runner: TrainingRunner, session: RecoverableSession): TrainingRunner['run'] {

@@ -18,7 +18,10 @@ export interface StartQueueRunnersOptions {
   readonly collection?: string;
 }
 
-/** Returns the loops that were started; the coordinator joins them too. */
+/**
+ * Returns the loops that were started; the coordinator joins them too. Loops that run in this session already, as those
+ * of a managed session, are not started again.
+ */
 export function startQueueRunners(
   session: TrainingRunner,
   { coordinator, queueRunners, collection = GraphKeys.queueRunners }: StartQueueRunnersOptions,
@@ -26,7 +29,7 @@ export function startQueueRunners(
   const runners =
     queueRunners ?? (session.graph ?? currentGraph()).getCollection<QueueRunnerLike>(collection);
   return runners.flatMap((runner) => {
-    const loops = runner.createThreads(session, coordinator);
+    const loops = runner.createThreads(session.background ?? session, coordinator);
     for (const loop of loops) coordinator.register(loop, runner.name ?? 'queue runner');
     return loops;
   });

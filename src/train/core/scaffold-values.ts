@@ -2,6 +2,7 @@
 import type { RunOptions } from '../../session/session.js';
 import { variablesLost } from '../../text/format.js';
 import type { Variable } from '../../variables/variable.js';
+import { initializeInOrder } from '../recovery/initialize-in-order.js';
 import type { RecoveryMode } from '../recovery/recovery-mode.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 import type { TrainingValues } from './open-training.js';
@@ -23,11 +24,22 @@ export function scaffoldValues(
   const { readyOp, readyForLocalInitOp } = scaffold;
   const feeding = (feeds: RunOptions['feeds']): RunOptions => (feeds ? { feeds } : {});
   const initialize = async (missing: readonly Variable[]) => {
-    await runner.run(initOp ?? missing.map(({ initializer }) => initializer), feeding(initFeedDict));
+    const feeds = feeding(initFeedDict);
+    if (initOp) await runner.run(initOp, feeds);
+    else if (options.recovery === 'partial')
+      await runner.run(
+        missing.map(({ initializer }) => initializer),
+        feeds,
+      );
+    else await initializeInOrder(runner, missing, feeds);
     await initFn?.(scaffold, runner);
   };
   return {
     restore: restorer(scaffold, runner, options),
+    newestStep: async () =>
+      options.checkpointDir === undefined || !runner.server
+        ? undefined
+        : scaffold.saver?.newestStep?.(runner, options.checkpointDir),
     ...(initOp || initFn || initFeedDict ? { initialize } : {}),
     localInit: async () => {
       if (localInitOp) await runner.run(localInitOp, feeding(localInitFeedDict));

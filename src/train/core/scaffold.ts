@@ -1,5 +1,7 @@
 /** The ops around a model that a training session needs; those not given come from the graph or from defaults. */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import type { Feeds } from '../../session/feeds.js';
@@ -41,7 +43,8 @@ export class Scaffold {
   #summaryOp: SummaryOp | undefined;
   #saver: SaverLike | undefined;
 
-  constructor(options: ScaffoldOptions = {}) {
+  constructor(given: OrNull<ScaffoldOptions> = {}) {
+    const options = withoutNull(given);
     this.initFn = options.initFn;
     this.initFeedDict = options.initFeedDict;
     this.localInitFeedDict = options.localInitFeedDict;

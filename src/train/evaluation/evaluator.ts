@@ -6,7 +6,7 @@
 import { sleep } from '../../async/deadline.js';
 import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
 import { defaultLog, type Log } from '../../text/log.js';
-import { getGlobalStep } from '../../variables/global-step.js';
+import { globalStepOf } from '../../variables/global-step.js';
 import { localVariablesInitializer, tablesInitializer } from '../../variables/initialize.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
 import { Feeders } from '../leases/feeders.js';
@@ -129,7 +129,7 @@ async function tryCheckpoint(
     if (!signal?.aborted) log(`${path} could not be restored: ${describeError(error)}`);
     return undefined;
   }
-  const globalStep = getGlobalStep(graph);
+  const globalStep = globalStepOf(session);
   if (!globalStep) throw new ShoalError('SHOAL_INVALID_ARGUMENT', 'An evaluator needs a global step');
   try {
     await session.run(

@@ -4,15 +4,22 @@
  *
  * With `background`, training does not wait for a save; a save starts only after the previous one has ended.
  */
+
 import type { Hold } from '../../checkpoint/save.js';
 import { describeError, invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { exportMetaGraph } from '../../variables/meta-graph.js';
-import { RetryingSaver, readLastStep, waitForLastSteps } from '../checkpoints/retrying-saver.js';
+import {
+  LAST_SAVE_MS,
+  RetryingSaver,
+  readLastStep,
+  waitForLastSteps,
+} from '../checkpoints/retrying-saver.js';
 import { writeGraph } from '../checkpoints/write-graph.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
@@ -55,13 +62,15 @@ export interface CheckpointSaverOptions {
   readonly listeners?: readonly CheckpointSaverListener[];
   /** Whether training continues while a checkpoint is written. Default: false. */
   readonly background?: boolean;
-  /** Attempts of the last save; default: 3. */
+  /** Attempts of the last save. Default: 3; if a disk is full, it is tried again for half an hour. */
   readonly lastAttempts?: number;
   /** A monotonic clock, in milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }
 
 export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
+  /** How long the last save may be tried again. @internal */
+  override readonly endMs: number;
   readonly #options: CheckpointSaverOptions;
   readonly #timer: SecondOrStepTimer;
   readonly #listeners: readonly CheckpointSaverListener[];
@@ -73,12 +82,15 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   #signal: AbortSignal | undefined;
   #saving: Promise<void> | undefined;
   #hasGraph = false;
+  #isTidyDue = false;
   #log!: (line: string) => void;
 
-  constructor(options: CheckpointSaverOptions) {
+  constructor(given: OrNull<CheckpointSaverOptions>) {
     super();
+    const options = withoutNull(given);
     this.#options = options;
-    const { saveSecs, saveSteps, now } = options;
+    const { saveSecs, saveSteps, now, lastAttempts } = options;
+    this.endMs = lastAttempts === undefined ? LAST_SAVE_MS : 0;
     this.#timer = new SecondOrStepTimer({ everySecs: saveSecs, everySteps: saveSteps, now });
     this.#listeners = options.listeners ?? [];
   }
@@ -124,7 +136,16 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     const step = await readStep(session, this.#step);
     this.#timer.update(step);
     // A state that was just restored is a checkpoint already.
-    if (!(await this.#retrying.findSaved(session, step))) await this.#begin(session, step);
+    if (!(await this.#retrying.findSaved(session, step))) return void (await this.#begin(session, step));
+    this.#isTidyDue = true;
+  }
+
+  /** Other hooks pin the checkpoints that must stay when the session has been created: this is after the first step. */
+  async #tidy(session: TrainingRunner): Promise<void> {
+    if (!this.#isTidyDue) return;
+    this.#isTidyDue = false;
+    const tidied = this.#retrying.tidy(session);
+    if (!this.#options.background) await tidied;
   }
 
   override beforeRun(): SessionRunArgs {
@@ -133,6 +154,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
 
   override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
     const seen = fetchedStep(context, values);
+    await this.#tidy(context.session);
     if (this.#saving || this.#retrying.held || !this.#isDue(seen + 1)) return;
     const step = await readStep(context.session, this.#step);
     if (this.#saving || !this.#isDue(step)) return;
@@ -149,9 +171,13 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     const step = last ?? seen;
     const isDue = last === undefined || last !== this.savedStep;
     if (isDue) for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
-    const saved = await this.#retrying.saveLast(session, last, { attempts: this.#options.lastAttempts });
+    const { lastAttempts: attempts } = this.#options;
+    const options = { attempts, patienceMs: this.endMs, signal: this.#signal };
+    const saved = await this.#retrying.saveLast(session, last, options);
     if (isDue && saved) await this.#notifySaved(session, step);
     for (const listener of this.#listeners) await listener.end?.(session, step);
+    // The steps since the newest checkpoint are lost.
+    if (!saved) throw this.#retrying.failure;
   }
 
   /** Saves, or starts a save in the background. Returns whether a listener requests the end of training. */

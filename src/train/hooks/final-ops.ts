@@ -10,10 +10,10 @@ export class FinalOpsHook<const F extends Fetches> extends SessionRunHook {
   #values: FetchResult<F> | undefined;
 
   /** `feeds` are those of the ops; default: none. */
-  constructor(finalOps: F, { feeds }: { readonly feeds?: Feeds } = {}) {
+  constructor(finalOps: F, { feeds }: { readonly feeds?: Feeds | null } = {}) {
     super();
     this.#finalOps = finalOps;
-    this.#feeds = feeds;
+    this.#feeds = feeds ?? undefined;
   }
 
   /** The values of the ops; undefined before the end. */

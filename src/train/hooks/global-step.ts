@@ -19,7 +19,7 @@ export function globalStepRead(graph: Graph, hook: string): Output<'int64'> {
 }
 
 /** Reads the current step. */
-export async function readStep(session: TrainingRunner, step: Output<'int64'>): Promise<number> {
+export async function readStep(session: TrainingRunner, step: Output): Promise<number> {
   return seen(session, await session.run(step));
 }
 
@@ -29,7 +29,7 @@ export const fetchedStep = (
   { results }: SessionRunValues<Tensor<'int64'>>,
 ): number => seen(session, results);
 
-function seen({ server }: TrainingRunner, value: Tensor<'int64'>): number {
+function seen({ server }: TrainingRunner, value: Tensor): number {
   const step = value.number();
   server?.onStep(step);
   return step;

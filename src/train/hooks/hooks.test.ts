@@ -6,11 +6,13 @@ import { askPython } from '../../../test/python.js';
 import type { Output } from '../../graph/operation.js';
 import { placeholder } from '../../ops/index.js';
 import { cast } from '../../ops/math.js';
+import { Tensor } from '../../tensor/tensor.js';
 import { Scaffold } from '../core/scaffold.js';
 import {
   type MonitoredTrainingOptions,
   MonitoredTrainingSession,
 } from '../sessions/monitored-training-session.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 import { JsonSaver } from '../testing/json-saver.js';
 import { type SmallModel, smallModel } from '../testing/small-model.js';
 import { eventsIn, scalarsIn, Workspace } from '../testing/workspace.js';
@@ -31,6 +33,8 @@ import {
   SummarySaverHook,
   type TraceEvent,
 } from './index.js';
+import { SessionRunContext } from './session-run-hook.js';
+import { SummaryWriters } from './summary-writers.js';
 
 let space: Workspace;
 beforeAll(async () => {
@@ -157,7 +161,7 @@ describe('CheckpointSaverHook', () => {
     expect(stepsOf(saver.saved)).toEqual([2, 6]);
   });
 
-  it('logs that the last checkpoint could not be saved', async () => {
+  it('logs that the last checkpoint could not be saved, and fails', async () => {
     const model = smallModel();
     const saver = new JsonSaver(model.graph);
     saver.failures = 100;
@@ -167,7 +171,9 @@ describe('CheckpointSaverHook', () => {
       saveSteps: 100,
       lastAttempts: 2,
     });
-    const { lines } = await train(model, [hook, stopAt(2)]);
+    const lines: string[] = [];
+    const log = (line: string) => void lines.push(line);
+    await expect(train(model, [hook, stopAt(2)], { log })).rejects.toMatchObject({ code: 'ENOENT' });
     expect(lines.at(-1)).toMatch(/THE LAST CHECKPOINT, of step 2, COULD NOT BE SAVED/);
   });
 
@@ -280,6 +286,20 @@ describe('NanTensorHook', () => {
   it('fails', async () => {
     const model = diverging();
     await expect(train(model, [new NanTensorHook(model.nan), stopAt(9)])).rejects.toThrow(/has diverged/);
+  });
+
+  it('names the loss, the step and the task', async () => {
+    const { graph, nan } = diverging();
+    const hook = new NanTensorHook(nan);
+    const task = '/job:worker/task:1';
+    hook.begin({ graph, task, log: () => {}, writers: new SummaryWriters() });
+    const session = { graph, run: async () => Tensor.of(7n) } as unknown as TrainingRunner;
+    const context = new SessionRunContext(session, {}, new AbortController().signal);
+    const failure = hook.afterRun(context, { results: Tensor.of(Number.NaN), metadata: undefined });
+    await expect(failure).rejects.toMatchObject({
+      task,
+      message: `The loss ${nan.name} is NaN at step 7 on ${task}: the model has diverged`,
+    });
   });
 
   it('stops training with failOnNanLoss: false', async () => {

@@ -1,5 +1,7 @@
 /** Logs the values of tensors: every so many runs or seconds, at the end, or both. */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { OutputLike } from '../../graph/operation.js';
 import { Tensor } from '../../tensor/tensor.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -40,8 +42,9 @@ export class LoggingTensorHook extends SessionRunHook<TensorsByTag> {
   #runs = 0;
   #log!: (line: string) => void;
 
-  constructor(options: LoggingTensorOptions) {
+  constructor(given: OrNull<LoggingTensorOptions>) {
     super();
+    const options = withoutNull(given);
     this.#options = options;
     const { tensors, everyNIter, everyNSecs, atEnd = false, now } = options;
     const onlyAtEnd = atEnd && everyNIter === undefined && everyNSecs === undefined;

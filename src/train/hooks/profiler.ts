@@ -1,6 +1,8 @@
 /** Traces a run every so many steps or seconds: `timeline-N.json` for Chrome's trace viewer, and for TensorBoard. */
+
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import { makeDirectory } from '../../files/directories.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
@@ -36,8 +38,9 @@ export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
   #log!: (line: string) => void;
   #nextStep: number | undefined;
 
-  constructor({ saveSteps, saveSecs, outputDir = '.', now }: ProfilerOptions) {
+  constructor(given: OrNull<ProfilerOptions>) {
     super();
+    const { saveSteps, saveSecs, outputDir = '.', now } = withoutNull(given);
     this.#outputDir = outputDir;
     this.#timer = new SecondOrStepTimer({ everySecs: saveSecs, everySteps: saveSteps, now });
   }

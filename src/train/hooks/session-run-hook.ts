@@ -22,6 +22,8 @@ export interface HookSetup {
   readonly graph: Graph;
   readonly writers: SummaryWriters;
   readonly log: (line: string) => void;
+  /** The task that trains, for messages; default: none, there is no cluster. */
+  readonly task?: string;
   /** Aborted when training is interrupted; default: it cannot be. */
   readonly signal?: AbortSignal;
 }
@@ -77,6 +79,8 @@ export class SessionRunHook<R = unknown> {
   beforeRun?(context: SessionRunContext): MaybePromise<SessionRunArgs | undefined | void>;
   afterRun?(context: SessionRunContext, values: SessionRunValues<R>): MaybePromise<void>;
   end?(session: TrainingRunner): MaybePromise<void>;
+  /** How much longer than others its `end` may take; default: 0. @internal */
+  readonly endMs?: number;
   /** Leased input that the session opens for this hook. @internal */
   readonly shards?: ShardParts;
   /** The maximum number of runs in flight that use it. @internal */

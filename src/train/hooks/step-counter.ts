@@ -1,4 +1,5 @@
 /** Reports the steps per second of all workers together: in the log, and as the summary `global_step/sec`. */
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -36,8 +37,9 @@ export class StepCounterHook extends SessionRunHook<Tensor<'int64'>> {
   #lastSeen: number | undefined;
   #unchangedRuns = 0;
 
-  constructor(options: StepCounterOptions = {}) {
+  constructor(given: OrNull<StepCounterOptions> = {}) {
     super();
+    const options = withoutNull(given);
     this.#options = options;
     const { everyNSecs, everyNSteps = everyNSecs === undefined ? 100 : undefined, now } = options;
     this.#timer = new SecondOrStepTimer({ everySecs: everyNSecs, everySteps: everyNSteps, now });

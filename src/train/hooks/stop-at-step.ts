@@ -2,7 +2,9 @@
  * Stops training at a global step: `lastStep`, or `numSteps` after the step at the start. If that step is reached
  * already, nothing runs.
  */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Output } from '../../graph/operation.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { Coordinator } from '../recovery/coordinator.js';
@@ -28,8 +30,9 @@ export class StopAtStepHook extends SessionRunHook<Tensor<'int64'>> {
   #lastStep: number | undefined;
   #step!: Output<'int64'>;
 
-  constructor({ numSteps, lastStep }: StopAtStepOptions) {
+  constructor(given: OrNull<StopAtStepOptions>) {
     super();
+    const { numSteps, lastStep } = withoutNull(given);
     if ((numSteps === undefined) === (lastStep === undefined)) {
       throw invalid('StopAtStepHook needs exactly one of numSteps and lastStep');
     }

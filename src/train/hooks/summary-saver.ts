@@ -1,5 +1,7 @@
 /** Writes summaries to the event file: of the first step, then every so many steps or seconds. */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -45,8 +47,9 @@ export class SummarySaverHook extends SessionRunHook<SummarySaverResults> {
   #nextStep: number | undefined;
   readonly #requested = new WeakSet<SessionRunContext>();
 
-  constructor(options: SummarySaverOptions) {
+  constructor(given: OrNull<SummarySaverOptions>) {
     super();
+    const options = withoutNull(given);
     if (!options.summaryOp && !options.scaffold)
       throw invalid('SummarySaverHook needs a summaryOp or a scaffold');
     this.#options = options;

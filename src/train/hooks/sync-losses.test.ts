@@ -3,7 +3,7 @@ import { afterEach, expect, it } from 'vitest';
 import { EngineCluster } from '../../../test/engines/engine-cluster.js';
 import { sleep } from '../../async/deadline.js';
 import { TensorFlowServer } from '../../cluster/runtime/tensorflow-server.js';
-import { isShoalError } from '../../errors/errors.js';
+import { isShoalError, ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
 import { device } from '../../graph/scopes.js';
 import { constant } from '../../ops/creation.js';
@@ -29,7 +29,12 @@ afterEach(async () => {
 });
 
 /** Three workers that train, the first of which is the chief. */
-async function training({ required = WORKERS, stallMs = 60_000, isDirect = false } = {}) {
+async function training({
+  required = WORKERS,
+  stallMs = 60_000,
+  isDirect = false,
+  deterministic = false,
+} = {}) {
   const cluster = isDirect ? await EngineCluster.start('direct', { ps: 1, workers: WORKERS }) : undefined;
   if (cluster) ends.push(() => cluster.close());
   const target = cluster ? '' : (await TensorFlowServer.start({ host: '127.0.0.1', port: 0 })).target;
@@ -44,6 +49,7 @@ async function training({ required = WORKERS, stallMs = 60_000, isDirect = false
         replicasToAggregate: required,
         totalNumReplicas: WORKERS,
         workerIndex,
+        deterministic,
       });
       const loss = w.toOutput().sub(constant(1)).square();
       const trainOp = graph.nameScope(`worker_${workerIndex}`, () =>
@@ -54,7 +60,13 @@ async function training({ required = WORKERS, stallMs = 60_000, isDirect = false
         const sum = raw.resourceConditionalAccumulator({ dtype: 'float32', shape: [], sharedName });
         return raw.resourceAccumulatorSetGlobalStep(sum, Tensor.of(2n ** 40n));
       });
-      return { graph, globalStep, w, optimizer, trainOp, stale };
+      const takeOne = onPs(() => {
+        const sharedName = `w/grad_accum${deterministic ? '/worker/1' : ''}`;
+        const sum = raw.resourceConditionalAccumulator({ dtype: 'float32', shape: [], sharedName });
+        const one = Tensor.of(1, { dtype: 'int32' });
+        return raw.resourceAccumulatorTakeGradient(sum, one, { dtype: 'float32' });
+      });
+      return { graph, globalStep, w, optimizer, trainOp, stale, takeOne };
     });
   });
   const sessions = await Promise.all(
@@ -63,6 +75,7 @@ async function training({ required = WORKERS, stallMs = 60_000, isDirect = false
   const [chief] = parts as [(typeof parts)[0]];
   const session = sessions[0] as Pick<Session, 'run'>;
   await session.run([chief.globalStep.initializer, chief.w.initializer]);
+  await session.run(chief.optimizer.resetOp);
   const statuses = parts.map(() => 'alive');
   let tell = (_: object) => {};
   let tellFinished = (_: string) => {};
@@ -102,7 +115,27 @@ async function training({ required = WORKERS, stallMs = 60_000, isDirect = false
       },
     },
   };
-  const runner = { graph: chief.graph, run: session.run.bind(session), server } as unknown as TrainingRunner;
+  const recovered: unknown[] = [];
+  let failure: ShoalError | undefined;
+  const run: Session['run'] = async (fetches, options) => {
+    const isStep = failure && typeof fetches === 'object' && 'syncOp' in (fetches as object);
+    if (!isStep) return session.run(fetches, options);
+    const thrown = failure;
+    failure = undefined;
+    await session.run(chief.takeOne);
+    throw thrown;
+  };
+  const runner = {
+    graph: chief.graph,
+    run,
+    server,
+    recover: isDirect
+      ? async (error: unknown) => {
+          recovered.push(error);
+          await hook.afterCreateSession(runner, coordinator);
+        }
+      : undefined,
+  } as unknown as TrainingRunner;
   const coordinator = new Coordinator({ log: () => {} });
   const stops = parts.map(() => new AbortController());
   ends.push(() => {
@@ -110,12 +143,16 @@ async function training({ required = WORKERS, stallMs = 60_000, isDirect = false
     for (const stop of stops) stop.abort();
   });
   for (const [i, { optimizer }] of parts.entries()) await sessions[i]?.run(optimizer.localStepInitOp);
-  const hook = new SyncReplicasHook(chief.optimizer, { isChief: true, stallMs });
+  const lines: string[] = [];
+  const log = (line: string) => lines.push(line);
+  const hook = new SyncReplicasHook(chief.optimizer, { isChief: true, stallMs, log });
+  let delayMs = 0;
   await hook.afterCreateSession(runner, coordinator);
   const train = async (i: number): Promise<unknown> => {
     const { signal } = stops[i] as AbortController;
     while (!signal.aborted) {
       await sleep(10);
+      if (i === 1 && delayMs > 0) await sleep(delayMs);
       const failure = await sessions[i]?.run(parts[i]!.trainOp, { signal }).then(
         () => undefined,
         (error: unknown) => error,
@@ -134,6 +171,19 @@ async function training({ required = WORKERS, stallMs = 60_000, isDirect = false
     },
     /** The ps drops all gradients from now on, as after a step that it alone has made. */
     dropGradients: () => session.run(chief.stale),
+    /** Another run takes a gradient of worker 1. */
+    takeGradient: () => session.run(chief.takeOne),
+    /** The next step of the chief takes a gradient of worker 1, and fails. */
+    failStep: (error: ShoalError) => {
+      failure = error;
+    },
+    /** Worker 1 needs this much longer for a step. */
+    delay: (ms: number) => {
+      delayMs = ms;
+    },
+    /** The errors that began a recovery. */
+    recovered,
+    lines,
     /** The worker computes no gradients from now on. */
     stop: (i: number) => stops[i]?.abort(),
     /** The input of a worker ends: it reports that, or waits for the others if it is the chief. */
@@ -187,6 +237,40 @@ it('a step starts again if gradients are dropped as stale', async () => {
   await cluster.advances(5);
   await cluster.dropGradients();
   await cluster.advances(60);
+});
+
+it.each([false, true])(
+  'gradients that another run took are computed again: deterministic %s',
+  async (deterministic) => {
+    const cluster = await training({ stallMs: 1000, isDirect: true, deterministic });
+    await cluster.advances(5);
+    await cluster.takeGradient();
+    await cluster.advances(20);
+    if (!deterministic) return;
+    expect(cluster.lines.join('\n')).toMatch(/step \d+ makes no progress: .*task:1 has added its gradients/);
+    expect(cluster.recovered).toHaveLength(1);
+  },
+);
+
+it.each([false, true])('a step that failed begins a recovery: deterministic %s', async (deterministic) => {
+  const cluster = await training({ isDirect: true, deterministic });
+  await cluster.advances(5);
+  const error = new ShoalError('SHOAL_TF_UNAVAILABLE', 'the connection is broken');
+  cluster.failStep(error);
+  await cluster.advances(20);
+  expect(cluster.recovered).toEqual([error]);
+});
+
+it('a step that takes many looks, because a worker computes, is left alone', async () => {
+  const cluster = await training({ stallMs: 1000, isDirect: true, deterministic: true });
+  await cluster.advances(5);
+  cluster.delay(3000);
+  await cluster.advances(2);
+  expect(cluster.lines.join('\n')).not.toMatch(/no progress/);
+  expect(cluster.lines.join('\n')).toMatch(
+    /has taken \d+ s: it waits for the gradients of \/job:worker\/task:1/,
+  );
+  expect(cluster.recovered).toEqual([]);
 });
 
 it('the others continue when the input of the chief ends first', async () => {

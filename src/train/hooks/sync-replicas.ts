@@ -2,18 +2,23 @@
  * Synchronous training in a monitored session. Every worker starts at the step of the others. The chief applies the
  * gradients of the workers in the background. While a worker is absent, the others compute its gradients.
  */
+import { randomInt } from 'node:crypto';
 import { sleep, withDeadline } from '../../async/deadline.js';
 import type { TaskId } from '../../cluster/spec/task-id.js';
-import { describeError } from '../../errors/errors.js';
+import { describeError, ShoalError } from '../../errors/errors.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
+import type { Feeds } from '../../session/feeds.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
 import type { RunOptions } from '../../session/session.js';
-import { getGlobalStep } from '../../variables/global-step.js';
+import { Tensor } from '../../tensor/tensor.js';
+import { globalStepOf } from '../../variables/global-step.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import { isRecoverable } from '../recovery/recoverable-session.js';
+import type { SyncStallEffect } from '../recovery/sync-stall.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 import { type HookSetup, SessionRunHook } from './session-run-hook.js';
 import { startSync } from './start-sync.js';
+import { SyncWatch } from './sync-watch.js';
 import { TokenShares } from './token-shares.js';
 
 /** For a snapshot, steps pause this far ahead of the current one: the next one may be made while it is read. */
@@ -23,6 +28,8 @@ const RUN_MS = 30_000;
 const RETRY_MS = 200;
 /** How often to look whether the chief has prepared the steps after a recovery. */
 const START_LOOK_MS = 20;
+/** How often to look at a step that takes long. */
+const LOOK_MS = 3000;
 const STALL_MS = 60_000;
 const STALL_STEPS = 4;
 /** How long the last step may take, once it has its gradients. */
@@ -50,6 +57,10 @@ export class SyncReplicasHook extends SessionRunHook {
   #steps = 0;
   #lastMs = 0;
   #isStopping = false;
+  /** The number of the last attempt to make a step. */
+  #attempts = firstAttempt();
+  /** What the current step waits for, as of the last look. */
+  #waitsFor: string | undefined;
   /** How many recoveries had begun at the last start. */
   #startedAfter: number | undefined;
   #tokens: TokenShares | undefined;
@@ -78,7 +89,7 @@ export class SyncReplicasHook extends SessionRunHook {
     const { localStepInitOp } = this.#optimizer;
     const { server } = session;
     const service = server?.checkpoints;
-    const globalStep = getGlobalStep(session.graph);
+    const globalStep = globalStepOf(session);
     service?.pauseAt(async () => {
       const step = globalStep && (await session.run(globalStep.toOutput(), { timeoutMs: RUN_MS })).number();
       return (step ?? 0) + PAUSE_AHEAD_STEPS;
@@ -171,20 +182,29 @@ export class SyncReplicasHook extends SessionRunHook {
   }
 
   async #lead(session: TrainingRunner, tokens: TokenShares, signal: AbortSignal): Promise<void> {
-    const { syncOp, tokensLeft, handOutOp, restartOp } = this.#optimizer;
+    const { handOutOp, restartOp } = this.#optimizer;
+    const watch = this.#watch(session, tokens);
     while (!signal.aborted && !this.#isStopping) {
       const counts = tokens.now();
       const started = performance.now();
       const stalled = new AbortController();
-      const rescue = this.#rescue(session, tokens, stalled, signal);
-      const made = await this.#persist(
-        session,
-        { syncOp, tokensLeft },
-        { feeds: tokens.feeds(counts), signal: AbortSignal.any([signal, stalled.signal]) },
-      ).finally(() => clearInterval(rescue));
+      const number = ++this.#attempts;
+      const onLook = this.#judge(session, tokens, stalled, signal);
+      const stopRescue = this.#rescue(session, tokens, signal);
+      const stopWatch = watch.begin({ number, signal, onLook });
+      const made = await this.#attempt(session, {
+        feeds: [...tokens.feeds(counts), [this.#optimizer.attempt, Tensor.of(number)]],
+        stalled: stalled.signal,
+        signal,
+      }).finally(() => {
+        stopRescue();
+        stopWatch();
+      });
+      if (signal.aborted) return;
       if (!made) {
-        if (signal.aborted) return;
-        await this.#persist(session, restartOp, { feeds: tokens.start(false), signal, timeoutMs: RUN_MS });
+        // A recovery has done so already.
+        if (!session.recover)
+          await this.#persist(session, restartOp, { feeds: tokens.start(false), signal, timeoutMs: RUN_MS });
         continue;
       }
       this.#steps += 1;
@@ -202,50 +222,98 @@ export class SyncReplicasHook extends SessionRunHook {
   }
 
   /**
-   * A worker that is alive may not train yet, or no longer: when a step takes very long, workers that wait compute
-   * another gradient for it. From the next step on they also compute those of workers that took no token. If that does
-   * not help, gradients were lost or are dropped as stale: `stalled` ends the step, and all of them are computed again.
-   * TensorFlow's own engine cannot end it: its run would take the gradients of the next one.
+   * Tries to make one step; undefined if it has failed. A run that failed may have taken gradients, or applied them on some
+   * ps, so it is not repeated: the cluster recovers first.
    */
-  #rescue(
+  async #attempt(session: TrainingRunner, { feeds, stalled, signal }: AttemptOptions) {
+    const { syncOp, tokensLeft } = this.#optimizer;
+    const run = (until: AbortSignal) => session.run({ syncOp, tokensLeft }, { feeds, signal: until });
+    if (!(await this.#isStarted(session, signal))) return undefined;
+    try {
+      const until = AbortSignal.any([signal, stalled]);
+      // A run that waits for gradients during a loss would otherwise take those of the recovered cluster.
+      return await (session.recoveryGuard?.during('A synchronous step', run, until) ?? run(until));
+    } catch (error) {
+      if (signal.aborted || session.recoveryGuard?.isStable === false) return undefined;
+      const why = stalled.aborted ? (stalled.reason as ShoalError) : error;
+      if (!isRecoverable(why)) throw why;
+      try {
+        await session.recover?.(why);
+      } catch (failure) {
+        if (!signal.aborted && !this.#signal?.aborted) throw failure;
+      }
+      await sleep(RETRY_MS, signal).catch(() => {
+        // The loop checks the signal.
+      });
+      return undefined;
+    }
+  }
+
+  #watch(session: TrainingRunner, tokens: TokenShares): SyncWatch {
+    const isAway = (worker: number) => (tokens.isAway(worker) ? 'away' : 'present');
+    const statusOf = (worker: number) => (tokens.isOver(worker) ? 'over' : isAway(worker));
+    const lookMs = Math.min(LOOK_MS, this.#stallMs / 4);
+    return new SyncWatch({ runner: session, optimizer: this.#optimizer, statusOf, lookMs });
+  }
+
+  /** Ends a step that cannot be made: `stalled` aborts with the reason. */
+  #judge(
     session: TrainingRunner,
     tokens: TokenShares,
     stalled: AbortController,
     signal: AbortSignal,
-  ): NodeJS.Timeout {
-    const ms = Math.max(this.#stallMs, STALL_STEPS * this.#lastMs);
+  ): (effect: SyncStallEffect) => void {
+    // TensorFlow's own engine cannot end a run: it would take the gradients of the next one.
     const canEnd = session.server?.engine.kind === 'direct';
-    let times = 0;
-    return setInterval(() => {
-      if (this.#optimizer.isDeterministic) return this.#reportStall(session, tokens, ms, signal);
-      times += 1;
-      const what = `a synchronous step has taken ${Math.round((times * ms) / 1000)} s`;
-      if (times > 1 && canEnd) {
-        this.#log(`${what}: it starts again`);
-        stalled.abort(what);
-        return;
-      }
-      this.#log(`${what}: workers that wait compute another gradient`);
+    return ({ type, what }) => {
+      this.#waitsFor = type === 'wait' ? what : undefined;
+      if (type === 'end') this.#endWithout(session, tokens, signal);
+      if (type !== 'recover') return;
+      this.#log(what);
+      if (canEnd) stalled.abort(new ShoalError('SHOAL_TF_ABORTED', what));
+    };
+  }
+
+  /**
+   * A worker that is alive may not train yet, or no longer: when a step takes very long, workers that wait compute
+   * another gradient for it. From the next step on they also compute those of workers that took no token. A
+   * deterministic step needs every worker.
+   */
+  #rescue(session: TrainingRunner, tokens: TokenShares, signal: AbortSignal): () => void {
+    const ms = Math.max(this.#stallMs, STALL_STEPS * this.#lastMs);
+    const begun = performance.now();
+    let hasHelped = false;
+    const timer = setInterval(() => {
+      const what = `a synchronous step has taken ${Math.round((performance.now() - begun) / 1000)} s`;
+      const waits = `${what}: it waits ${this.#waitsFor ?? 'for a worker'}`;
+      if (hasHelped || this.#optimizer.isDeterministic) return this.#log(waits);
+      hasHelped = true;
+      this.#log(`${waits}; workers that wait compute another gradient`);
       const feeds = tokens.feeds(tokens.oneFor(() => true));
       this.#persist(session, this.#optimizer.topUpOp, { feeds, signal }).catch((error: unknown) => {
         if (!signal.aborted) this.#log(`no tokens could be handed out: ${describeError(error)}`);
       });
     }, ms).unref();
+    return () => clearInterval(timer);
   }
 
-  /** A deterministic step needs every worker. If the input of one has ended, training has. */
-  #reportStall(session: TrainingRunner, tokens: TokenShares, ms: number, signal: AbortSignal): void {
-    const away = this.#optimizer.workers.filter((_, i) => tokens.isAway(i));
-    const isOver = this.#optimizer.workers.some((_, i) => tokens.hasFinished(i));
-    const what = away.length === 0 ? 'a worker' : away.join(', ');
-    this.#log(
-      `a synchronous step has taken ${Math.round(ms / 1000)} s: ${isOver ? 'training ends without' : 'it waits for'} ${what}`,
-    );
-    if (!isOver) return;
+  /** The input of a worker that a deterministic step needs has ended: training has. */
+  #endWithout(session: TrainingRunner, tokens: TokenShares, signal: AbortSignal): void {
+    if (this.#isClosed) return;
     this.#isClosed = true;
+    const over = this.#optimizer.workers.filter((_, i) => tokens.isOver(i)).join(', ');
+    this.#log(`training ends without ${over}: a deterministic step needs every worker`);
     this.#persist(session, this.#optimizer.closeOp, { signal }).catch((error: unknown) => {
       if (!signal.aborted) this.#log(`training could not be ended: ${describeError(error)}`);
     });
+  }
+
+  /** Resolves to true when the chief has prepared the steps after the last recovery, to false when the signal aborts. */
+  async #isStarted(session: TrainingRunner, signal: AbortSignal): Promise<boolean> {
+    // After a recovery the accumulators are cleared first: a step would take the gradients that clear them.
+    while (!signal.aborted && session.recoveryGuard?.suspensions !== this.#startedAfter)
+      await sleep(START_LOOK_MS, signal).catch(() => {});
+    return !signal.aborted;
   }
 
   /** Runs fetches once, and again after each loss that interrupted them. Undefined if the signal has ended it. */
@@ -255,14 +323,8 @@ export class SyncReplicasHook extends SessionRunHook {
     { signal, ...options }: RunOptions & { readonly signal: AbortSignal },
   ): Promise<FetchResult<F> | undefined> {
     const run = (signal: AbortSignal) => session.run(fetches, { ...options, signal });
-    while (!signal.aborted) {
-      // After a recovery the accumulators are cleared first: a step would take the gradients that clear them.
-      if (session.recoveryGuard?.suspensions !== this.#startedAfter) {
-        await sleep(START_LOOK_MS, signal).catch(() => {});
-        continue;
-      }
+    while (await this.#isStarted(session, signal)) {
       try {
-        // A run that waits for gradients during a loss would otherwise take those of the recovered cluster.
         return await (session.recoveryGuard?.during('A synchronous step', run, signal) ?? run(signal));
       } catch (error) {
         if (signal.aborted) return undefined;
@@ -273,5 +335,16 @@ export class SyncReplicasHook extends SessionRunHook {
         });
       }
     }
+    return undefined;
   }
 }
+
+interface AttemptOptions {
+  readonly feeds: Feeds;
+  /** Aborts the attempt, with an error that explains why. */
+  readonly stalled: AbortSignal;
+  readonly signal: AbortSignal;
+}
+
+/** Attempts of different chiefs have different numbers. */
+const firstAttempt = (): bigint => BigInt(randomInt(2 ** 40)) << 20n;

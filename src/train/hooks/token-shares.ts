@@ -2,6 +2,7 @@
 import { isPresent } from '../../cluster/membership/types.js';
 import type { ClusterServer } from '../../cluster/runtime/cluster-server.js';
 import type { TaskId } from '../../cluster/spec/task-id.js';
+import type { Output } from '../../graph/operation.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
 import type { Feeds } from '../../session/feeds.js';
 import { Tensor } from '../../tensor/tensor.js';
@@ -40,11 +41,13 @@ export class TokenShares {
     return !isPresent(member.status) || finished.has(member);
   }
 
-  /** Whether a worker has reported the end of its training. */
-  hasFinished(worker: number): boolean {
+  /** Whether a worker has reported the end of its training; the chief's own is over while it waits for the others. */
+  isOver(worker: number): boolean {
     const id = this.#optimizer.workers[worker] as TaskId;
-    const member = this.#place?.task.member(id);
-    return member !== undefined && this.#place?.finished.has(member) === true;
+    if (this.#place === undefined) return false;
+    const { task, finished, isWaiting } = this.#place;
+    const member = task.member(id);
+    return id === task.task ? isWaiting() : member !== undefined && finished.has(member);
   }
 
   /** Whether others compute the gradients of a worker: it is away, or did not take its tokens of the last step. */
@@ -90,7 +93,7 @@ export class TokenShares {
     return this.handedOut.map((_, i) => (isMeant(i) ? 1 : 0));
   }
 
-  feeds(counts: Int32Array): Feeds {
+  feeds(counts: Int32Array): readonly (readonly [Output, Tensor])[] {
     return [[this.#optimizer.tokenCounts, Tensor.of(counts)]];
   }
 }

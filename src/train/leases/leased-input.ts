@@ -12,7 +12,7 @@ import type { Output } from '../../graph/operation.js';
 import type { ShardInput } from '../../input/leases/shards.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { Variable } from '../../variables/variable.js';
-import { globalVariables } from '../../variables/variable-scope.js';
+import { initializeInOrder } from '../recovery/initialize-in-order.js';
 import type { RecoverableOptions } from '../recovery/recoverable-session.js';
 import type { RecoveryGuard } from '../recovery/recovery-guard.js';
 import type { StepGate } from '../recovery/step-gate.js';
@@ -133,7 +133,7 @@ export class LeasedInput implements AsyncDisposable {
     const restoring = restore ? { restore } : {};
     if (!keeper) return { ...restoring, ...(initialize ? { initialize } : {}) };
     const begin = async (missing: readonly Variable[], again: boolean) => {
-      await (initialize ?? runInitializers(runner))(missing, again);
+      await (initialize ? initialize(missing, again) : initializeInOrder(runner, missing));
       keeper.reset();
     };
     keeper.rewinding = {
@@ -234,16 +234,6 @@ export class LeasedInput implements AsyncDisposable {
     this.stop();
     await this.#keeper?.[Symbol.asyncDispose]();
   }
-}
-
-/** A worker may begin to train when all variables have values, so the missing ones are initialized last. */
-function runInitializers(runner: TrainingRunner) {
-  return async (missing: readonly Variable[]): Promise<void> => {
-    const others = globalVariables(runner.graph).filter((variable) => !missing.includes(variable));
-    for (const variables of [others, missing]) {
-      if (variables.length > 0) await runner.run(variables.map(({ initializer }) => initializer));
-    }
-  };
 }
 
 /** A step that waits for a batch does not detect the loss of a ps, so the loss fails the wait. */

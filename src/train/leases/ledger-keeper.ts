@@ -83,9 +83,9 @@ export class LedgerKeeper implements AsyncDisposable {
       log(
         `input: ${count(plan.shards.length, 'shard')} for ${workers} workers: not all of them have records at the same time`,
       );
-    // Leases of an earlier chief always have lower ids.
-    const generation = Math.floor(Date.now() / 1000);
-    return new LedgerKeeper(options, new LedgerHost(plan, { generation }));
+    // Leases of an earlier chief have another term.
+    const term = server?.task.identity.incarnation;
+    return new LedgerKeeper(options, new LedgerHost(plan, term === undefined ? {} : { term }));
   }
 
   #serve(server: ClusterServer): void {

@@ -156,7 +156,7 @@ export class LastSteps {
     try {
       await task.waitFor(isChiefTraining, { timeoutMs, signal, progressMs: LOOK_MS });
     } catch {
-      if (!signal?.aborted) log(`${chief} is still training after ${timeoutMs / 1000} s; not staying longer`);
+      if (!signal?.aborted) log(`${chief} has not finished after ${timeoutMs / 1000} s; not staying longer`);
     }
   }
 

@@ -4,22 +4,21 @@
  */
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
+import { faultPoint } from '../../async/fault-point.js';
 import { firstLineOf, isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
-import type { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { nativeCallQueue } from '../../session/native-call-queue.js';
 import type { Runner } from '../../session/runner.js';
 import type { Log } from '../../text/log.js';
 import { GraphKeys } from '../../variables/collections.js';
-import { getGlobalStep } from '../../variables/global-step.js';
+import { type Counted, globalStepOf } from '../../variables/global-step.js';
 import { reportUninitializedVariables } from '../../variables/initialize.js';
 import type { Variable } from '../../variables/variable.js';
 import { globalVariables, localVariables } from '../../variables/variable-scope.js';
 import type { ReplacedVariables } from './replaced-variables.js';
 
-export interface ReadinessOptions {
+export interface ReadinessOptions extends Counted {
   readonly runner: Runner;
-  readonly graph: Graph;
   readonly isChief: boolean;
   /** How long a recovery may take; default: 300 s. */
   readonly recoveryMs?: number;
@@ -30,7 +29,18 @@ export interface ReadinessOptions {
    * only the missing ones, were restored. False: there is nothing to restore.
    */
   readonly restore?: (missing: readonly Variable[], again: boolean) => Promise<boolean>;
-  /** How the chief initializes global variables; default: it runs their initializers. */
+  /** The step of the newest checkpoint; undefined if there is none. Default: none. */
+  readonly newestStep?: () => Promise<number | undefined>;
+  /** Whether the step had fallen when the former chief ended: the values that the ps have are not used. Default: none. */
+  readonly hasFallen?: () => Promise<boolean>;
+  /** Called when every variable has a value for the first time. Default: none. */
+  readonly onFirstReady?: () => void;
+  /** Called before and after the chief restores or initializes variables: their step may be lower. Default: none. */
+  readonly onValues?: () => void;
+  /**
+   * How the chief initializes all global variables, of which the missing ones have no value; default: it runs their
+   * initializers.
+   */
   readonly initialize?: (missing: readonly Variable[], again: boolean) => Promise<void>;
   /**
    * The chief calls this when there is nothing to restore. It assigns values to some variables and returns them; their
@@ -49,6 +59,8 @@ export interface ReadinessOptions {
   readonly progressMs?: number;
   /** Whether a change of the cluster explains an error. */
   readonly isRecoverable: (error: unknown) => boolean;
+  /** Whether only variables without a value are initialized after a loss; default: false, all are. */
+  readonly isPartial?: boolean;
   /** Whether there are no other tasks: unreachable stores are not waited for. */
   readonly isAlone?: boolean;
   /** Finds variables without values by the processes of the ps; default: all ps are asked. */
@@ -120,7 +132,10 @@ export class Readiness {
       let cause: unknown;
       try {
         waitsFor = await this.#advance(progress);
-        if (waitsFor === undefined) return this.#options.replaced?.complete();
+        if (waitsFor === undefined) {
+          if (!again && this.#options.isChief) this.#options.onFirstReady?.();
+          return this.#options.replaced?.complete();
+        }
       } catch (error) {
         if (signal?.aborted || !this.#isTransient(error)) throw error;
         cause = error;
@@ -162,6 +177,12 @@ export class Readiness {
       const all = this.#globalOf(this.#variables);
       return (await this.#restoreOrInitialize(all, progress)) ?? this.#advance(progress);
     }
+    const reason = isChief && !progress.isWhole && !progress.again ? await this.#reasonToGoBack() : undefined;
+    if (reason !== undefined) {
+      this.#options.log?.(`${reason}: going back to the newest checkpoint`, 'warn');
+      const all = this.#globalOf(this.#variables);
+      return (await this.#restoreOrInitialize(all, progress)) ?? this.#advance(progress);
+    }
     const early = await this.#notReady(readyForLocalInitOp);
     if (early) return early;
     if (localInit && !progress.hasLocalInit) await localInit(progress.again);
@@ -176,12 +197,14 @@ export class Readiness {
 
   /** The chief's part: values of a checkpoint, or initial values. Returns what failed, if anything. */
   async #restoreOrInitialize(missing: readonly Variable[], progress: Progress): Promise<string | undefined> {
-    const { restore, initialize, warmStart, log } = this.#options;
+    const { restore, initialize, warmStart, isPartial, log } = this.#options;
     const { again } = progress;
+    this.#options.onValues?.();
     await this.#reset();
     if (await restore?.(missing, again)) {
       const left = this.#globalOf(await this.#missing());
       progress.isWhole = left.length === 0;
+      this.#options.onValues?.();
       if (left.length === 0) this.#options.replaced?.complete();
       // Initial values beside restored ones would be an inconsistent state: wait, and restore again.
       return left.length > 0 ? `restored, but ${namesOf(left)} have no value; restoring again` : undefined;
@@ -193,22 +216,50 @@ export class Readiness {
         { hint: 'Let the init op initialize every global variable, or omit it.' },
       );
     }
-    if (again)
+    const all = this.#globalOf(this.#variables);
+    const others = isPartial ? [] : all.filter((variable) => !missing.includes(variable));
+    if (again || others.length > 0)
       log?.(
-        `lost ${namesOf(missing)}, and there is no checkpoint: restarting from initial values; other variables keep theirs`,
+        `lost ${namesOf(missing)}, and there is no checkpoint: ${
+          isPartial
+            ? 'restarting from their initial values; other variables keep theirs'
+            : 'training restarts from initial values of all variables'
+        }`,
         'warn',
       );
     progress.isWhole = true;
+    await faultPoint('train.initialize');
     if (initialize) {
       await initialize(missing, again);
       await warmStart?.();
+      this.#options.onValues?.();
       return undefined;
     }
-    // Workers begin to train when every variable has a value, so the warm start comes before the last initializers.
+    // Workers begin to train when every variable has a value, so the missing ones get theirs last.
+    if (others.length > 0) await this.#runInitializers(others);
     const started = await warmStart?.();
     const left = missing.filter((variable) => !started?.has(variable));
     if (left.length > 0) await this.#runInitializers(left);
+    this.#options.onValues?.();
     return undefined;
+  }
+
+  /**
+   * Why a starting chief does not use the values that it finds: the step had fallen before its predecessor ended, or it is
+   * lower than that of the newest checkpoint.
+   */
+  async #reasonToGoBack(): Promise<string | undefined> {
+    const { runner, newestStep, hasFallen } = this.#options;
+    if (await hasFallen?.()) return 'the global step had fallen before the former chief ended';
+    const globalStep = globalStepOf(this.#options);
+    if (!globalStep || !newestStep) return undefined;
+    // In this order: a step that is read before a save may be lower.
+    const newest = await newestStep();
+    if (newest === undefined) return undefined;
+    const now = (await runner.run(globalStep.toOutput(), this.#within(30_000))).number();
+    return now < newest
+      ? `the global step, ${now}, is lower than that of the newest checkpoint, ${newest}`
+      : undefined;
   }
 
   /**
@@ -218,7 +269,7 @@ export class Readiness {
   async #isTorn(): Promise<boolean> {
     const { graph, runner } = this.#options;
     const counters = graph.getCollection<Output<'int64'>>(GraphKeys.stepCounters);
-    const globalStep = getGlobalStep(graph);
+    const globalStep = globalStepOf(this.#options);
     if (counters.length === 0 || !globalStep) return false;
     const known = graph.getCollection<Output<'bool'>>(GraphKeys.stepCountersSet);
     const areSet = (await runner.run(known, this.#within(30_000))).map((is) => is.item() as boolean);

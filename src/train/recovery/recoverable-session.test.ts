@@ -110,7 +110,7 @@ describe('variables without values', () => {
     nonce = 'another';
     await runner.run([parts.w, parts.b].map((each) => parts.lose(each as Variable)));
     expect(await numbers(session, parts)).toEqual([1, 2]);
-    expect(lines.filter((line) => /restarting from initial values/.test(line))).toHaveLength(1);
+    expect(lines.filter((line) => /restarts from initial values/.test(line))).toHaveLength(1);
   });
 
   it('are initialized if nothing can be restored, with a log line if values were lost', async () => {
@@ -122,9 +122,33 @@ describe('variables without values', () => {
     await runner.run(parts.lose(parts.b as Variable));
     expect(await numbers(session, parts)).toEqual([1, 2]);
     expect(lines).toContain(
-      'lost b, and there is no checkpoint: restarting from initial values; other variables keep theirs',
+      'lost b, and there is no checkpoint: training restarts from initial values of all variables',
     );
   });
+
+  it.each([
+    [false, [1, 2], 0],
+    [true, [10, 2], 1],
+  ])(
+    'are initialized with all others if nothing can be restored (partial recovery: %s)',
+    async (isPartial, values, step) => {
+      const parts = model();
+      await using runner = Session.open({ graph: parts.graph });
+      const options = { restore: async () => false, isPartial };
+      const { session } = sessionOf(parts, runner, options);
+      await session.ready();
+      await runner.run([...parts.set, parts.train]);
+      await runner.run(parts.lose(parts.b as Variable));
+      expect(await numbers(session, parts)).toEqual(values);
+      expect((await session.run(parts.step)).number()).toBe(step);
+      // The same for a chief that is lost together with a ps.
+      await runner.run(parts.set);
+      await runner.run(parts.lose(parts.b as Variable));
+      const { session: next, lines } = sessionOf(parts, runner, options);
+      expect(await numbers(next, parts)).toEqual(values);
+      expect(lines.filter((line) => line.startsWith('lost b, '))).toHaveLength(isPartial ? 0 : 1);
+    },
+  );
 
   it('are never initialized next to restored ones', async () => {
     const parts = model();

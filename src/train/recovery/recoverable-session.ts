@@ -5,13 +5,14 @@
  *
  * `run` is a training step and passes the gate, if there is one. `runUngated` is for everything else.
  */
+import { setMaxListeners } from 'node:events';
 import { withDeadline } from '../../async/deadline.js';
 import { firstLineOf, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Fetch, Fetches, FetchResult } from '../../session/fetches.js';
 import type { Runner } from '../../session/runner.js';
 import type { RunOptions } from '../../session/session.js';
-import { getGlobalStep } from '../../variables/global-step.js';
+import { globalStepOf } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
 import { Readiness, type ReadinessOptions } from './readiness.js';
 import { readsOnly } from './reads-only.js';
@@ -74,7 +75,7 @@ export class RecoverableSession {
   readonly graph: Graph;
   readonly #options: RecoverableOptions;
   readonly #readiness: Readiness;
-  readonly #globalStep: Variable<'int64'> | undefined;
+  readonly #globalStep: Variable | undefined;
   readonly #isRecoverable: (error: unknown) => boolean;
   readonly #limit: StepLimit;
   /** Errors of steps that were aborted at the limit. */
@@ -82,6 +83,8 @@ export class RecoverableSession {
   #wasReady = false;
   #recovering: Promise<void> | undefined;
   #recoveries = 0;
+  /** Ends the steps that are running. */
+  #steps = stepsController();
   /** `inputReleases` at the last readiness. */
   #releases: number | undefined;
 
@@ -90,7 +93,7 @@ export class RecoverableSession {
     this.graph = options.graph;
     this.#isRecoverable = options.isRecoverable ?? isRecoverable;
     this.#readiness = new Readiness({ ...options, isRecoverable: this.#isRecoverable });
-    this.#globalStep = getGlobalStep(options.graph);
+    this.#globalStep = globalStepOf(options);
     const { gate, stepMs: fixedMs, stepFloorMs: floorMs } = options;
     this.#limit = new StepLimit(gate?.times ?? new StepTimes(), { fixedMs, floorMs });
   }
@@ -165,7 +168,12 @@ export class RecoverableSession {
       );
     before?.();
     const begun = performance.now();
-    const result = await this.#runOnce(fetches, options).catch((error: unknown) => {
+    const { signal: steps } = this.#steps;
+    const signal = options.signal ? AbortSignal.any([options.signal, steps]) : steps;
+    const result = await this.#runOnce(fetches, { ...options, signal }).catch((error: unknown) => {
+      const isEnded = steps.aborted && !options.signal?.aborted && !this.#options.signal?.aborted;
+      if (isEnded && isShoalError(error, 'SHOAL_ABORTED'))
+        throw new ShoalError('SHOAL_TF_ABORTED', 'it was ended by a recovery', { cause: steps.reason });
       if (options.timeoutMs === undefined && isDeadline(error)) this.#timedOut.add(error as ShoalError);
       throw error;
     });
@@ -213,6 +221,19 @@ export class RecoverableSession {
     );
     // Others may wait for the same recovery: the caller's signal ends its own wait only.
     await withDeadline(this.#makeReady(), 'Waiting for the cluster', { signal: options.signal });
+  }
+
+  /**
+   * Recovers the cluster after an error of a run beside the steps. With `endsSteps` those that are running end and are made
+   * again: they have read values that the recovery may replace.
+   */
+  async recoverBeside(error: unknown, { endsSteps }: { readonly endsSteps: boolean }): Promise<void> {
+    const recovered = this.recover(error);
+    if (endsSteps && this.#recovering) {
+      this.#steps.abort(error);
+      this.#steps = stepsController();
+    }
+    await recovered;
   }
 
   /** A session may be lost while no step is running: the next step then finds uninitialized iterators. */
@@ -297,6 +318,13 @@ export class RecoverableSession {
     if (onRecovered) await onRecovered(ms);
     else log?.('the cluster is complete again; training continues');
   }
+}
+
+function stepsController(): AbortController {
+  const controller = new AbortController();
+  // Every step in flight adds a listener.
+  setMaxListeners(0, controller.signal);
+  return controller;
 }
 
 /** Whether a change of the cluster explains an error. */

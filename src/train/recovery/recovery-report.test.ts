@@ -61,6 +61,24 @@ it('of a task that starts is about a checkpoint that it has restored while other
   expect(lostSteps).toEqual([23]);
 });
 
+it('counts from the step that was read before the restore, which no task had reported', () => {
+  const { made, events, lostSteps } = report();
+  events.emit({ type: 'lost', member: member('ps', 1), why: 'refused' });
+  made.begin();
+  made.reached(131);
+  made.restored({ manifest: { prefix: 'model.ckpt-100', step: 100 }, places: ['ps/0'] });
+  expect(made.end(1).restored?.steps).toBe(31);
+  // A later recovery begins with what the tasks report.
+  made.begin();
+  made.restored({ manifest: { prefix: 'model.ckpt-100', step: 100 }, places: ['ps/0'] });
+  expect(made.end(1).restored?.steps).toBe(23);
+  // A chief that starts while others train.
+  made.reached(140);
+  made.restored({ manifest: { prefix: 'model.ckpt-100', step: 100 }, places: ['ps/0'] });
+  expect(made.started()?.steps).toBe(40);
+  expect(lostSteps).toEqual([31, 23, 40]);
+});
+
 it('is about one recovery only', () => {
   const { made, events } = report();
   events.emit({ type: 'lost', member: member('ps', 1), why: 'refused' });

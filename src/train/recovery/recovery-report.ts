@@ -69,7 +69,7 @@ export class RecoveryReport {
   readonly #stop: () => void;
   /** The tasks that were lost since the last recovery. */
   readonly #lost = new Set<string>();
-  /** The highest step that any task had reported when the recovery began. */
+  /** The highest step known when the recovery began: reported by a task, or read before the restore. */
   #step: number | undefined;
   #restored: Restored | undefined;
   #isActive = false;
@@ -107,6 +107,11 @@ export class RecoveryReport {
     this.#ended = {};
   }
 
+  /** Training had reached this step, read from its variable before a restore. */
+  reached(step: number | undefined): void {
+    if (step !== undefined) this.#step = Math.max(step, this.#step ?? 0);
+  }
+
   #highestStep(): number | undefined {
     const steps = this.#options.task.members().flatMap(({ step }) => step ?? []);
     return steps.length === 0 ? undefined : Math.max(...steps);
@@ -117,9 +122,10 @@ export class RecoveryReport {
    * was lost together with a ps, that is the end of their recovery: returns what was restored, with the steps since.
    */
   started(): RestoredCheckpoint | undefined {
-    this.#step = this.#highestStep();
+    this.reached(this.#highestStep());
     const restored = this.#restoredCheckpoint();
     this.#restored = undefined;
+    this.#step = undefined;
     if (!restored?.steps) return undefined;
     this.#options.onLostSteps?.(restored.steps);
     return restored;

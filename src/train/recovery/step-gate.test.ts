@@ -202,3 +202,50 @@ describe('a pause at a step', () => {
     expect(next.state()).toBe('pending');
   });
 });
+
+describe('a pause that holds', () => {
+  it('lasts until it is resumed itself; a later pause is complete at once, at whichever step', async () => {
+    const gate = new StepGate();
+    await gate.pause({ leaseMs: 60_000, token: 'hold', holds: true });
+    const step = watch(gate.enter());
+    await gate.pause({ leaseMs: 60_000, token: 'export', atStep: 1000 });
+    gate.resume('export');
+    await turn();
+    expect([step.state(), gate.paused]).toEqual(['pending', true]);
+    gate.resume('hold');
+    await turn();
+    expect([step.state(), gate.paused]).toEqual(['resolved', false]);
+  });
+
+  it('does not end a later pause', async () => {
+    const gate = new StepGate();
+    await gate.pause({ leaseMs: 60_000, token: 'hold', holds: true });
+    await gate.pause({ leaseMs: 60_000, token: 'export' });
+    gate.resume('hold');
+    expect([gate.paused, gate.has('hold'), gate.has('export')]).toEqual([true, false, true]);
+    gate.resume('export');
+    expect(gate.paused).toBe(false);
+  });
+
+  it('ends with its lease', async () => {
+    const gate = new StepGate();
+    await gate.pause({ leaseMs: 1000, token: 'hold', holds: true });
+    await gate.pause({ leaseMs: 500, token: 'export' });
+    await vi.advanceTimersByTimeAsync(600);
+    expect(gate.paused).toBe(true);
+    await vi.advanceTimersByTimeAsync(600);
+    expect(gate.paused).toBe(false);
+  });
+
+  it('is replaced as long as steps are running', async () => {
+    const gate = new StepGate();
+    await gate.enter();
+    const hold = watch(gate.pause({ leaseMs: 60_000, token: 'hold', holds: true }));
+    const later = watch(gate.pause({ leaseMs: 60_000, token: 'later' }));
+    await turn();
+    expect(hold.state()).toMatch(/another pause replaced this one/);
+    gate.leave();
+    await turn();
+    expect(later.state()).toBe('resolved');
+  });
+});

@@ -5,13 +5,20 @@
  * Steps of synchronous training wait for each other's gradients. There a pause names the global step at which all
  * workers pause; until it is reached, steps pass. Only a step that is read during the pause counts: after a restore the
  * global step may be lower than one that was read before.
+ *
+ * A pause that holds, until a ps has left, is not replaced by a later one, of an export for example: steps pass when both
+ * have ended.
  */
 import { abortError } from '../../async/deadline.js';
 import type { PauseOptions } from '../../checkpoint/save.js';
 import { invalid, ShoalError } from '../../errors/errors.js';
 import { StepTimes } from './step-limit.js';
 
+export type GatePause = Omit<PauseOptions, 'signal' | 'token'> & Partial<Pick<PauseOptions, 'token'>>;
+
 interface Pause {
+  readonly token: string | undefined;
+  readonly holds: boolean;
   readonly atStep: number | undefined;
   /** The last global step that was read during the pause. */
   seenStep: number | undefined;
@@ -25,7 +32,10 @@ interface Pause {
 export class StepGate {
   /** The durations of the steps of this task, from which the time to pause is derived. */
   readonly times = new StepTimes();
+  /** The newest pause. */
   #pause: Pause | undefined;
+  /** Earlier pauses that are complete and hold. */
+  readonly #held = new Set<Pause>();
   #underWay = 0;
   /** Steps whose outcome is not known. */
   #unsettled = 0;
@@ -39,12 +49,12 @@ export class StepGate {
   }
 
   get paused(): boolean {
-    return this.#pause !== undefined;
+    return this.#pause !== undefined || this.#held.size > 0;
   }
 
   /** Whether the gate needs the global step, from `stepReporter`, to decide whether steps may pass. */
   get needsStep(): boolean {
-    return this.#pause?.atStep !== undefined;
+    return this.#held.size === 0 && this.#pause?.atStep !== undefined;
   }
 
   /**
@@ -102,24 +112,42 @@ export class StepGate {
   }
 
   /** Resolves when no step is running, and none will begin before `resume` or the end of the lease. */
-  pause({ atStep, leaseMs }: Omit<PauseOptions, 'signal'>): Promise<void> {
+  pause({ atStep, leaseMs, token, holds = false }: GatePause): Promise<void> {
     if (!(leaseMs > 0)) throw invalid(`leaseMs must be greater than 0; it is ${leaseMs}`);
-    this.#end('another pause replaced this one');
+    const before = this.#pause;
+    if (before?.holds && before.isComplete) this.#held.add(before);
+    else if (before) this.#end(before, 'another pause replaced this one');
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => this.#end(`the lease of ${leaseMs} ms expired`), leaseMs);
-      this.#pause = { atStep, seenStep: undefined, isComplete: false, timer, resolve, reject };
+      const expire = () => this.#end(pause, `the lease of ${leaseMs} ms expired`);
+      const timer = setTimeout(expire, leaseMs);
+      const state = { seenStep: undefined, isComplete: false };
+      const pause: Pause = { token, holds, atStep, ...state, timer, resolve, reject };
+      this.#pause = pause;
       this.#settle();
       // Steps blocked by the previous pause may have to pass to reach `atStep`.
       this.#wake();
     });
   }
 
-  /** Lets steps pass. Does nothing without a pause: the lease may have expired first. */
-  resume(): void {
-    this.#end('training was resumed before all steps were paused');
+  /** Ends the pause of this token; default: all of them. Does nothing without one: its lease may have expired first. */
+  resume(token?: string): void {
+    for (const pause of this.#pauses) {
+      if (token === undefined || pause.token === token)
+        this.#end(pause, 'training was resumed before all steps were paused');
+    }
+  }
+
+  /** Whether the pause of this token has not ended. */
+  has(token: string): boolean {
+    return this.#pauses.some((pause) => pause.token === token);
+  }
+
+  get #pauses(): readonly Pause[] {
+    return [...this.#held, ...(this.#pause ? [this.#pause] : [])];
   }
 
   #isOpen(): boolean {
+    if (this.#held.size > 0) return false;
     if (!this.#pause) return true;
     const { atStep, seenStep, isComplete } = this.#pause;
     if (atStep === undefined || isComplete) return false;
@@ -133,11 +161,10 @@ export class StepGate {
     this.#pause.resolve();
   }
 
-  #end(why: string): void {
-    const pause = this.#pause;
-    if (!pause) return;
+  #end(pause: Pause, why: string): void {
     clearTimeout(pause.timer);
-    this.#pause = undefined;
+    this.#held.delete(pause);
+    if (this.#pause === pause) this.#pause = undefined;
     const at = pause.atStep === undefined ? '' : ` at step ${pause.atStep}`;
     const failed = this.#unsettled - this.#underWay;
     const steps = `${this.#underWay} steps are running${failed > 0 ? `, ${failed} failed and may be partially applied` : ''}`;

@@ -3,6 +3,7 @@
 import type { Graph } from '../../graph/graph.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
 import type { RunOptions } from '../../session/session.js';
+import type { Variable } from '../../variables/variable.js';
 import type { OpenedTraining } from '../core/open-training.js';
 import type { StepGate } from '../recovery/step-gate.js';
 import type { Server } from '../task/server.js';
@@ -29,6 +30,11 @@ export class ManagedSession implements TrainingRunner, AsyncDisposable {
   /** Runs in the background that survive the loss of a ps and do not pause for snapshots. */
   get background(): TrainingRunner {
     return this.#training.background;
+  }
+
+  /** The step counter of the supervisor. */
+  get globalStep(): Variable | undefined {
+    return this.#training.runner.globalStep;
   }
 
   /** @internal */

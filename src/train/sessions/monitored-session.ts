@@ -75,6 +75,11 @@ export class MonitoredSession implements AsyncDisposable {
     return this.#parts.training.runner;
   }
 
+  /** Runs in the background that survive the loss of a ps and do not pause for snapshots. @internal */
+  get background(): TrainingRunner {
+    return this.#parts.training.background;
+  }
+
   shouldStop(): boolean {
     return this.#stop || this.#closing !== undefined || this.#parts.coordinator.shouldStop();
   }
@@ -172,9 +177,9 @@ export class MonitoredSession implements AsyncDisposable {
     const { training, hooks, coordinator, writers, stopGracePeriodSecs, ending, signal, log } = this.#parts;
     const graceMs = stopGracePeriodSecs * 1000;
     const errors: unknown[] = [];
-    const attempt = async (what: string, body: () => Promise<unknown> | unknown) => {
+    const attempt = async (what: string, body: () => Promise<unknown> | unknown, moreMs = 0) => {
       try {
-        await withDeadline(Promise.resolve(body()), what, { timeoutMs: graceMs });
+        await withDeadline(Promise.resolve(body()), what, { timeoutMs: graceMs + moreMs });
       } catch (error) {
         errors.push(error);
       }
@@ -191,7 +196,7 @@ export class MonitoredSession implements AsyncDisposable {
     if (errors.length === 0) {
       if (!signal?.aborted) await training.outlast(signal).catch((error: unknown) => errors.push(error));
       for (const hook of hooks)
-        await attempt(`The end of ${nameOf(hook)}`, () => hook.end?.(training.runner));
+        await attempt(`The end of ${nameOf(hook)}`, () => hook.end?.(training.runner), hook.endMs);
     }
     coordinator.requestStop();
     await attempt('Stopping background tasks', () =>
@@ -204,7 +209,8 @@ export class MonitoredSession implements AsyncDisposable {
     await attempt('Closing event files', () => writers.close());
     const stay = this.#parts.staysAtEnd && errors.length === 0;
     // `finish` has its own deadlines: an export may take longer than the grace period.
-    await training.finish({ stay, signal }).catch((error: unknown) => errors.push(error));
+    const failed = errors.length > 0;
+    await training.finish({ stay, signal, failed }).catch((error: unknown) => errors.push(error));
     const [first, ...others] = errors;
     for (const error of others)
       if (error !== first) log(`while closing the session: ${describeError(error)}`);

@@ -11,6 +11,7 @@
  */
 
 import { throwIfAborted } from '../../async/deadline.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import { defaultLog, type Log } from '../../text/log.js';
 import { Saver } from '../checkpoints/saver.js';
@@ -63,16 +64,27 @@ export interface MonitoredTrainingOptions extends PlaceOptions {
   readonly log?: Log;
 }
 
-export function MonitoredTrainingSession(options: MonitoredTrainingOptions): Promise<MonitoredSession>;
+/** For these null is none, not the default. */
+const MEANINGFUL_NULLS = [
+  'saveCheckpointSecs',
+  'saveCheckpointSteps',
+  'saveSummariesSecs',
+  'saveSummariesSteps',
+  'logStepCountSteps',
+] as const;
+
+export function MonitoredTrainingSession(
+  options?: OrNull<MonitoredTrainingOptions>,
+): Promise<MonitoredSession>;
 export function MonitoredTrainingSession<T>(
-  options: MonitoredTrainingOptions,
+  options: OrNull<MonitoredTrainingOptions>,
   body: (session: MonitoredSession) => Promise<T>,
 ): Promise<T | undefined>;
 export async function MonitoredTrainingSession<T>(
-  options: MonitoredTrainingOptions,
+  options: OrNull<MonitoredTrainingOptions> = {},
   body?: (session: MonitoredSession) => Promise<T>,
 ): Promise<MonitoredSession | T | undefined> {
-  const session = await createSession(options);
+  const session = await createSession(withoutNull(options, MEANINGFUL_NULLS));
   if (!body) return session;
   let result: T | undefined;
   try {
@@ -99,7 +111,8 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
   const coordinator = new Coordinator({ log });
   const ending = new StepEnding(signal);
   try {
-    for (const hook of hooks) await hook.begin?.({ graph, writers, log, ...(signal && { signal }) });
+    const task = server && { task: server.task.task };
+    for (const hook of hooks) await hook.begin?.({ graph, writers, log, ...task, ...(signal && { signal }) });
     scaffold.finalize(graph, () => new Saver({ log }));
     const { checkpointDir, recovery, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
     const stop = ending.signal;

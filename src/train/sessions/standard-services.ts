@@ -3,8 +3,14 @@ import { dirname } from 'node:path';
 import { describeError, isShoalError } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
+import { globalStepOf } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
-import { RetryingSaver, readLastStep, waitForLastSteps } from '../checkpoints/retrying-saver.js';
+import {
+  LAST_SAVE_MS,
+  RetryingSaver,
+  readLastStep,
+  waitForLastSteps,
+} from '../checkpoints/retrying-saver.js';
 import { writeGraph } from '../checkpoints/write-graph.js';
 import { readStep } from '../hooks/global-step.js';
 import type { Coordinator } from '../recovery/coordinator.js';
@@ -18,7 +24,7 @@ export interface StandardServicesOptions {
   /** Aborted when training is interrupted. */
   readonly signal: AbortSignal | undefined;
   readonly log: (line: string) => void;
-  readonly globalStep: Variable<'int64'> | undefined;
+  readonly globalStep: Variable | undefined;
   readonly summaryOp: Output<'string'> | undefined;
   readonly saver: SaverLike | undefined;
   readonly savePath: string;
@@ -62,7 +68,8 @@ export class StandardServices {
     }
     if (saveModelSecs > 0 && this.#retrying) {
       // A state that was just restored is a checkpoint already.
-      await this.#retrying.findSaved(session.rawSession, step);
+      if (await this.#retrying.findSaved(session.rawSession, step))
+        await this.#retrying.tidy(session.rawSession);
       const retrying = this.#retrying;
       session.rawSession.server?.checkpoints.leavingSave.savesBy(async (hold) =>
         retrying.saveHeld(session.rawSession, await this.#step(), hold),
@@ -76,10 +83,15 @@ export class StandardServices {
     const { saveModelSecs, session, writer, signal, log } = this.#options;
     const step = await this.#step();
     if (saveModelSecs > 0 && this.#retrying) {
+      // Without a counter every state has the same number.
+      if (!this.#isCounted) this.#retrying.restored(undefined);
       const { rawSession } = session;
       rawSession.server?.checkpoints.leavingSave.savesBy(undefined);
       await waitForLastSteps(rawSession, { signal, log });
-      await this.#retrying.saveLast(rawSession, await readLastStep(rawSession, step, log));
+      const last = await readLastStep(rawSession, step, log);
+      const isSaved = await this.#retrying.saveLast(rawSession, last, { patienceMs: LAST_SAVE_MS, signal });
+      // The steps since the newest checkpoint are lost.
+      if (!isSaved) throw this.#retrying.failure;
     }
     writer.addSessionLog('stop', step);
   }
@@ -89,7 +101,7 @@ export class StandardServices {
     const { coordinator, session, saveModelSecs } = this.#options;
     while (!coordinator.shouldStop()) {
       const step = await this.#tryStep();
-      const isDue = step !== undefined && step !== saver.savedStep && !saver.held;
+      const isDue = step !== undefined && !(this.#isCounted && step === saver.savedStep) && !saver.held;
       if (isDue) await saver.save(session.rawSession, step);
       const regular = saveModelSecs * 1000;
       const waitMs = Math.min(regular, saver.retryInMs ?? regular);
@@ -107,8 +119,13 @@ export class StandardServices {
     }
   }
 
+  get #isCounted(): boolean {
+    return globalStepOf(this.#options.session) !== undefined;
+  }
+
   async #step(): Promise<number> {
-    const { globalStep, session } = this.#options;
+    const { session } = this.#options;
+    const globalStep = globalStepOf(session);
     return globalStep ? readStep(session.background, globalStep.toOutput()) : 0;
   }
 

@@ -12,13 +12,15 @@
 
 import { throwIfAborted, withDeadline } from '../../async/deadline.js';
 import { describeError, invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter, Step } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { defaultLog, type Log } from '../../text/log.js';
-import { getGlobalStep } from '../../variables/global-step.js';
+import { checkGlobalStep, getGlobalStep } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
+import { LAST_SAVE_MS } from '../checkpoints/retrying-saver.js';
 import { Saver } from '../checkpoints/saver.js';
 import { type OpenedTraining, openTraining, type PlaceOptions } from '../core/open-training.js';
 import { type QueueRunnerLike, startQueueRunners } from '../core/queue-runners.js';
@@ -46,8 +48,8 @@ export interface SupervisorOptions
   readonly summaryOp?: Output<'string'> | null;
   /** Saves and restores variables; null: none. Default: a `Saver` of all variables. */
   readonly saver?: SaverLike | null;
-  /** The step counter; null: none. Default: the global step of the graph. */
-  readonly globalStep?: Variable<'int64'> | null;
+  /** The step counter, an integer; null: none. Default: the global step of the graph. */
+  readonly globalStep?: Variable | null;
   /** Seconds between checkpoints; 0: none. Default: 600. */
   readonly saveModelSecs?: number;
   /** Seconds between summaries; 0: no summaries and no step counter. Default: 120. */
@@ -70,11 +72,14 @@ export interface ManagedSessionOptions {
   readonly startStandardServices?: boolean;
 }
 
+/** For these null is none, not the default. */
+const MEANINGFUL_NULLS = ['summaryOp', 'saver', 'globalStep'] as const;
+
 export class Supervisor {
   readonly isChief: boolean;
   readonly graph: Graph;
   readonly coordinator: Coordinator;
-  readonly globalStep: Variable<'int64'> | undefined;
+  readonly globalStep: Variable | undefined;
   readonly savePath: string | undefined;
   readonly #options: SupervisorOptions;
   readonly #log: Log;
@@ -86,7 +91,8 @@ export class Supervisor {
   #training: OpenedTraining | undefined;
   #stopping: Promise<void> | undefined;
 
-  constructor(options: SupervisorOptions = {}) {
+  constructor(given: OrNull<SupervisorOptions> = {}) {
+    const options = withoutNull(given, MEANINGFUL_NULLS);
     this.#options = options;
     const { graph = currentGraph(), isChief = true, logdir, checkpointBasename = 'model.ckpt' } = options;
     const { summaryOp, saver, globalStep = getGlobalStep(graph) } = options;
@@ -96,7 +102,7 @@ export class Supervisor {
     this.graph = graph;
     this.#log = options.log ?? defaultLog();
     this.coordinator = new Coordinator({ log: this.#log });
-    this.globalStep = globalStep ?? undefined;
+    this.globalStep = globalStep ? checkGlobalStep(globalStep) : undefined;
     this.savePath = logdir === undefined ? undefined : `${logdir}/${checkpointBasename}`;
     this.#scaffold = new Scaffold({
       ...options,
@@ -163,14 +169,14 @@ export class Supervisor {
    * A session for training. With a function the session is closed when the function returns, like Python's `with`. An
    * error of the function or of the services is then thrown; the end of the input is not an error.
    */
-  managedSession(place?: ManagedPlace, options?: ManagedSessionOptions): Promise<ManagedSession>;
+  managedSession(place?: ManagedPlace | null, options?: ManagedSessionOptions): Promise<ManagedSession>;
   managedSession<T>(
-    place: ManagedPlace,
+    place: ManagedPlace | null,
     body: (session: ManagedSession) => Promise<T>,
     options?: ManagedSessionOptions,
   ): Promise<T | undefined>;
   async managedSession<T>(
-    place?: ManagedPlace,
+    place?: ManagedPlace | null,
     bodyOrOptions?: ((session: ManagedSession) => Promise<T>) | ManagedSessionOptions,
     options: ManagedSessionOptions = {},
   ): Promise<ManagedSession | T | undefined> {
@@ -188,20 +194,21 @@ export class Supervisor {
   }
 
   async prepareOrWaitForSession(
-    place?: ManagedPlace,
+    place?: ManagedPlace | null,
     { startStandardServices = true }: ManagedSessionOptions = {},
   ): Promise<ManagedSession> {
     const { logdir, signal, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = this.#options;
     throwIfAborted('Starting a managed session', signal);
     const makeSaver = this.#options.saver === null ? undefined : () => new Saver({ log: this.#log });
     this.#scaffold.finalize(this.graph, makeSaver);
-    const server = place instanceof Server ? place : serverAt(place);
+    const server = place instanceof Server ? place : serverAt(place ?? undefined);
     const onSignal = () => this.coordinator.requestStop();
     signal?.addEventListener('abort', onSignal, { once: true });
     const training = await openTraining({
       ...this.#options,
       ...(server ? { server } : typeof place === 'string' ? { master: place } : {}),
       graph: this.graph,
+      globalStep: this.globalStep,
       isChief: this.isChief,
       coordinator: this.coordinator,
       values: (runner) =>
@@ -264,9 +271,13 @@ export class Supervisor {
     await this.#services.start();
   }
 
-  startQueueRunners(session: ManagedSession, queueRunners?: readonly QueueRunnerLike[]): void {
+  /** Returns the loops that were started: none of those that the session has started already. */
+  startQueueRunners(
+    session: ManagedSession,
+    queueRunners?: readonly QueueRunnerLike[] | null,
+  ): readonly Promise<unknown>[] {
     const { coordinator } = this;
-    startQueueRunners(session.background, { coordinator, ...(queueRunners ? { queueRunners } : {}) });
+    return startQueueRunners(session, { coordinator, ...(queueRunners ? { queueRunners } : {}) });
   }
 
   /** Ends the services, saves the last checkpoint, and throws the first error of training. Idempotent. */
@@ -282,13 +293,14 @@ export class Supervisor {
     try {
       await this.coordinator.join([], { stopGracePeriodSecs: stopGraceSecs, ignoreLiveTasks: true });
       const end = this.#services?.end();
-      if (end) await withDeadline(end, 'The last checkpoint', { timeoutMs: stopGraceSecs * 1000 });
+      const timeoutMs = stopGraceSecs * 1000 + LAST_SAVE_MS;
+      if (end) await withDeadline(end, 'The last checkpoint', { timeoutMs });
       isClean = true;
     } finally {
       await this.#writers.close().catch((error: unknown) => this.#log(describeError(error)));
       const saves = logdir !== undefined && saver !== null && saveModelSecs > 0;
       const stay = isClean && (this.isChief || saves);
-      await this.#training?.finish({ stay, signal });
+      await this.#training?.finish({ stay, signal, failed: !isClean });
     }
   }
 }

@@ -63,13 +63,28 @@ describe('the pause of a worker', () => {
   beforeEach(() => gate().resume());
   const { signal } = new AbortController();
 
-  it('pauses and resumes both the chief and other workers', async () => {
+  it('pauses and resumes both the chief and other workers; an export does not end a pause that holds', async () => {
     const { pauseControl } = chief.checkpoints;
     expect(pauseControl.workers()).toEqual([CHIEF, WORKER]);
-    for (const name of pauseControl.workers()) await pauseControl.pause(name, { leaseMs: 60_000, signal });
-    expect([chief.checkpoints.gate.paused, gate().paused]).toEqual([true, true]);
-    for (const name of pauseControl.workers()) await pauseControl.resume(name);
-    expect([chief.checkpoints.gate.paused, gate().paused]).toEqual([false, false]);
+    const isPaused = () => [chief.checkpoints.gate.paused, gate().paused];
+    const pauseAll = async (token: string, holds: boolean) => {
+      for (const name of pauseControl.workers())
+        await pauseControl.pause(name, { token, holds, leaseMs: 60_000, signal });
+    };
+    const resumeAll = async (token: string) => {
+      for (const name of pauseControl.workers()) await pauseControl.resume(name, token);
+    };
+    await pauseAll('a save', false);
+    expect(isPaused()).toEqual([true, true]);
+    await resumeAll('a save');
+    expect(isPaused()).toEqual([false, false]);
+
+    await pauseAll('until a ps has left', true);
+    await pauseAll('an export', false);
+    await resumeAll('an export');
+    expect(isPaused()).toEqual([true, true]);
+    await resumeAll('until a ps has left');
+    expect(isPaused()).toEqual([false, false]);
   });
 
   it('is not ended by a late resume of an earlier one', async () => {
@@ -113,6 +128,7 @@ describe('the chief', () => {
     await pause('of the predecessor');
     const successor = await start(CHIEF, chief.task.agentAddress);
     await vi.waitFor(() => expect(gate().paused).toBe(false), { timeout: 30_000 });
+    await successor.task.waitFor([WORKER], { timeoutMs: 30_000 });
     await successor.task.order(WORKER, 'train-pause', { leaseMs: 60_000, token: 'of the successor' });
     expect(gate().paused).toBe(true);
     [chief] = [successor, await chief.checkpoints.close()];
@@ -123,7 +139,7 @@ describe('the chief', () => {
     const { confirmChief } = chief.checkpoints;
     await confirmChief();
     const { identity } = chief.task;
-    const successor = { ...identity, incarnation: identity.incarnation + 1 };
+    const successor = { ...identity, incarnation: identity.incarnation + 1, nonce: 'successor' };
     const client = new AgentClient({ address: worker.task.agentAddress, security: { kind: 'none' } });
     await client.order('checkpoint-confirm', successor, null);
     client.close();

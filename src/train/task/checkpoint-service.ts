@@ -6,7 +6,6 @@
 import { resolve } from 'node:path';
 import * as v from 'valibot';
 import { serialQueue } from '../../async/serial-queue.js';
-import { newAttempt } from '../../checkpoint/names.js';
 import type { PauseControl, PauseOptions, SaveContext, Watch } from '../../checkpoint/save.js';
 import { RemoteOwner, type ShardOwner } from '../../checkpoint/shard-owner.js';
 import { ShardService } from '../../checkpoint/shard-service.js';
@@ -27,7 +26,9 @@ import { LastSteps } from '../recovery/last-steps.js';
 import { SilentWorkers } from '../recovery/silent-workers.js';
 import { StepGate } from '../recovery/step-gate.js';
 import { VariableGatherer } from './gather-variables.js';
+import { Gathering } from './gathering.js';
 import { LeavingSave } from './leaving-save.js';
+import { SharedStepAlarm } from './shared-step-alarm.js';
 
 export interface CheckpointServiceOptions {
   /** The directory whose blobs the agent serves. */
@@ -45,7 +46,12 @@ const CONFIRM_MS = 2000;
 const PAUSE = 'train-pause';
 const RESUME = 'train-resume';
 const Token = v.pipe(v.string(), v.maxLength(100));
-const PauseSchema = v.object({ leaseMs: v.number(), atStep: v.optional(v.number()), token: Token });
+const PauseSchema = v.object({
+  leaseMs: v.number(),
+  atStep: v.optional(v.number()),
+  token: Token,
+  holds: v.optional(v.boolean()),
+});
 const ResumeSchema = v.object({ token: Token });
 /** The number of ended pauses to remember, for orders that arrive late. */
 const REMEMBERED = 100;
@@ -56,6 +62,10 @@ export class CheckpointService {
   readonly gate = new StepGate();
   /** Coordinates the end of training with the other tasks. */
   readonly lastSteps: LastSteps;
+  /** Stops all saves when the global step falls. */
+  readonly stepAlarm: SharedStepAlarm;
+  /** Completes the checkpoints of savers that a program uses without a training session. */
+  readonly gathering = new Gathering();
   /** Saves before a ps leaves. */
   readonly leavingSave: LeavingSave;
   /** The step at which synchronous training can pause. Undefined for asynchronous training. */
@@ -71,10 +81,8 @@ export class CheckpointService {
   readonly #access: ServerVariables;
   readonly #silent: SilentWorkers;
   readonly #log: (line: string) => void;
-  /** On the chief: the token of the last pause requested from each worker. */
-  readonly #tokens = new Map<string, string>();
-  /** The token of the current pause of this task and the process that requested it, and the tokens of ended pauses. */
-  #pausedBy: { readonly token: string; readonly chief: Identity } | undefined;
+  /** The process that requested each pause of this task, by token, and the tokens of ended pauses. */
+  readonly #pausedBy = new Map<string, Identity>();
   readonly #ended = new Set<string>();
 
   constructor(server: ClusterServer, options: CheckpointServiceOptions) {
@@ -85,6 +93,7 @@ export class CheckpointService {
     this.#silent = new SilentWorkers(server.task);
     this.lastSteps = new LastSteps(server, () => this.gatherer.exporters);
     this.#log = options.log ?? (() => {});
+    this.stepAlarm = new SharedStepAlarm(server.task, this.#log);
     this.leavingSave = new LeavingSave(server.task, this.#log);
     this.#service = new ShardService({
       access: this.#access,
@@ -101,18 +110,21 @@ export class CheckpointService {
     });
     this.#service.serve(server.task);
     server.task.onOrder(CONFIRM, () => null);
-    server.task.onOrder(PAUSE, async (payload, { from }) => {
-      await this.#pause(checked(PauseSchema, payload, 'order'), from);
+    server.task.onOrder(PAUSE, async (payload, { from, work }) => {
+      const pause = checked(PauseSchema, payload, 'order');
+      work.signal.addEventListener('abort', () => this.gate.resume(pause.token), { once: true });
+      await this.#pause(pause, from);
       return null;
     });
     // The process of a chief that has left takes no snapshot any more. That of one that was replaced is refused by tasks
     // that know of its successor. A process may raise its own incarnation.
     this.#unwatchChief = server.task.events.on('*', (event) => {
       const isOver = event.type === 'left' || (event.type === 'back' && event.replaced);
-      const by = this.#pausedBy?.chief;
-      if (!isOver || !by || event.member.task !== server.task.chief) return;
-      const isOfThisOne = event.type === 'back' && by.nonce === event.member.nonce;
-      if (!isOfThisOne && compareIdentity(by, event.member) <= 0) this.gate.resume();
+      if (!isOver || event.member.task !== server.task.chief) return;
+      for (const [token, by] of this.#pausedBy) {
+        const isOfThisOne = event.type === 'back' && by.nonce === event.member.nonce;
+        if (!isOfThisOne && compareIdentity(by, event.member) <= 0) this.gate.resume(token);
+      }
     });
     server.task.onOrder(RESUME, (payload) => this.#resume(checked(ResumeSchema, payload, 'order').token));
     const sweep = async (isFirst: boolean) => {
@@ -137,15 +149,14 @@ export class CheckpointService {
     this.#hasStoppedUpdates = false;
   }
 
-  async #pause(
-    { leaseMs, atStep, token }: v.InferOutput<typeof PauseSchema>,
-    chief: Identity,
-  ): Promise<void> {
+  async #pause(pause: v.InferOutput<typeof PauseSchema>, chief: Identity): Promise<void> {
     // Orders may be reordered: a pause that arrives after its resume must not block steps.
-    if (this.#ended.has(token)) throw new ShoalError('SHOAL_ABORTED', 'The pause was ended before it began');
+    if (this.#ended.has(pause.token))
+      throw new ShoalError('SHOAL_ABORTED', 'The pause was ended before it began');
     if (this.lastSteps.isOver) return;
-    this.#pausedBy = { token, chief };
-    await this.gate.pause({ leaseMs, ...(atStep === undefined ? {} : { atStep }) });
+    for (const token of this.#pausedBy.keys()) if (!this.gate.has(token)) this.#pausedBy.delete(token);
+    this.#pausedBy.set(pause.token, chief);
+    await this.gate.pause(pause);
   }
 
   /** Ends this pause only: a late order must not let steps run during the next snapshot. */
@@ -155,7 +166,7 @@ export class CheckpointService {
       if (this.#ended.size <= REMEMBERED) break;
       this.#ended.delete(old);
     }
-    if (this.#pausedBy?.token === token) this.gate.resume();
+    this.gate.resume(token);
   }
 
   /** Opens a store by its URL: `peers:`, `file:DIRECTORY`, or `place:` for the disk of one task. */
@@ -204,6 +215,7 @@ export class CheckpointService {
 
   /** The context of every save, of a checkpoint or an export. */
   get saving(): Omit<SaveContext, 'store' | 'namespace' | 'now' | 'log'> {
+    this.stepAlarm.throwIfRaised();
     const { owner, pauseControl, watch, inTurn, chief } = this;
     return { owner, pauseControl, watch, inTurn, chief };
   }
@@ -216,6 +228,7 @@ export class CheckpointService {
    * when it arrives: this shortens the time in which a replaced chief can do damage, but does not remove it.
    */
   readonly confirmChief = async (): Promise<void> => {
+    this.stepAlarm.throwIfRaised();
     const { task } = this.#server;
     const others = task.members().filter((member) => member.task !== task.task && isPresent(member.status));
     const asked = await Promise.allSettled(
@@ -254,18 +267,15 @@ export class CheckpointService {
         abort();
       }
     },
-    resume: async (worker) => {
-      const token = this.#tokens.get(worker) ?? '';
+    resume: async (worker, token) => {
       if (worker === this.#server.task.task) return this.#resume(token);
       await this.#server.task.order(worker as TaskId, RESUME, { token }, { timeoutMs: 5000, again: true });
     },
   };
 
   /** Requests a pause from a worker, and waits until it has paused. */
-  async #ask(worker: string, { leaseMs, atStep, signal }: PauseOptions): Promise<void> {
-    const token = newAttempt();
-    this.#tokens.set(worker, token);
-    const request = { leaseMs, token, ...(atStep === undefined ? {} : { atStep }) };
+  async #ask(worker: string, { signal, ...request }: PauseOptions): Promise<void> {
+    const { leaseMs } = request;
     if (worker === this.#server.task.task) return this.#pause(request, this.#server.task.identity);
     try {
       await this.#server.task.order(worker as TaskId, PAUSE, request, { timeoutMs: leaseMs, signal });
@@ -300,6 +310,7 @@ export class CheckpointService {
     this.#stopSweeping();
     this.#unwatchChief();
     this.#silent.close();
+    this.stepAlarm[Symbol.dispose]();
     for (const store of this.#stores.values()) await store.close();
     await this.#access.close();
   }

@@ -156,7 +156,7 @@ export class VariableGatherer {
       {
         variables: new Map(variables),
         basename: BASENAME,
-        step: () => Promise.resolve(0),
+        step: () => Promise.resolve({ step: 0 }),
         consistency,
         // The tasks still hold the values, and every loader verifies the checksums: docs/design/020.
         readBack: false,

@@ -38,11 +38,6 @@ export class LeavingSave {
     });
   }
 
-  /** On the chief: whether a ps is leaving and the workers stay paused for it. */
-  get isHeld(): boolean {
-    return this.#held !== undefined;
-  }
-
   /** On the chief: how to save. Undefined: there are no checkpoints, or the chief stops too and saves anyway. */
   savesBy(save: SaveNow | undefined): void {
     this.#saveNow = save;

@@ -16,10 +16,12 @@ import {
 import { refuseOpenNetwork } from '../../cluster/spec/address-rules.js';
 import { type ClusterDict, ClusterSpec } from '../../cluster/spec/cluster-spec.js';
 import { type ClusterConfig, type EngineKind, engineOf, resolveConfig } from '../../cluster/spec/config.js';
+import { flagsOfSettings } from '../../cluster/spec/config-sources.js';
 import { type Security, securityOf } from '../../cluster/spec/security.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
 import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
-import { EXIT } from '../../errors/exit-codes.js';
+import { exitCodeOf } from '../../errors/exit-codes.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import { requireDirectory } from '../../files/directories.js';
 import { exitImmediatelyWhen } from '../../native/exit.js';
 import { serverAtTarget } from '../../session/targets.js';
@@ -38,7 +40,10 @@ export interface ServerOptions {
   readonly directory?: string;
   /** Copies of every shard on other hosts. Default: 1. */
   readonly replicas?: number;
-  /** Flags. Default: those of the process; not read if `cluster` is given. */
+  /**
+   * Flags. Default: those of the process. With `cluster` the options decide which tasks there are and which one this is;
+   * the other flags of a task, such as --listen, apply; --config is not read.
+   */
   readonly argv?: readonly string[];
   /** TF_CONFIG, tokens and certificates. Default: `process.env`. */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -62,15 +67,29 @@ export class Server extends ClusterServer {
   readonly metrics: TrainingMetrics;
   /** Called with the global step when a hook has read it: for the status, and for the steps that a loss costs. @internal */
   readonly onStep: (step: number) => void;
+  readonly #signal: AbortSignal | undefined;
+  readonly #log: Log | undefined;
+  /** When the step was reported. */
+  #stepAt = Number.NEGATIVE_INFINITY;
 
   private constructor(parts: ServerParts, options: OpenServerOptions, onStep: (step: number) => void) {
     super(parts);
     const { blobRoot: directory, replicas, onNotice: log } = options;
-    this.onStep = onStep;
+    this.onStep = (step) => {
+      this.#stepAt = performance.now();
+      onStep(step);
+    };
+    this.#signal = options.signal;
+    this.#log = log;
     this.metrics = new TrainingMetrics(this.task.metrics);
     const { shardBytes } = this.metrics;
     const onWritten = (bytes: number) => shardBytes.add(bytes);
     this.checkpoints = new CheckpointService(this, { directory, replicas, log, onWritten });
+  }
+
+  /** The age of the reported step. @internal */
+  get sinceStepMs(): number {
+    return performance.now() - this.#stepAt;
   }
 
   /** Starts a task whose configuration is resolved. @internal */
@@ -82,7 +101,8 @@ export class Server extends ClusterServer {
     });
   }
 
-  static async start(options: ServerOptions = {}): Promise<Server> {
+  static async start(given: OrNull<ServerOptions> = {}): Promise<Server> {
+    const options = withoutNull<ServerOptions>(given);
     const { env = process.env, signal, replicas } = options;
     const { log = defaultLog(env) } = options;
     const config = resolveConfig({ argv: flagsOf(options), env });
@@ -108,11 +128,13 @@ export class Server extends ClusterServer {
 
   /** Serves as a ps. When it is asked to stop it has the chief save first, if the chief saves checkpoints. */
   override async join(options: JoinClusterOptions = {}): Promise<void> {
-    await super.join({ beforeLeave: (ms) => this.checkpoints.leavingSave.request(ms), ...options });
+    const beforeLeave = (ms: number) => this.checkpoints.leavingSave.request(ms);
+    await super.join({ beforeLeave, ...(this.#log && { log: this.#log }), ...options });
   }
 
   override async close(): Promise<void> {
     try {
+      await this.checkpoints.gathering.end(this.#signal);
       await this.checkpoints.close();
     } finally {
       await super.close();
@@ -149,14 +171,14 @@ export function configured(
 function leaveAtExit(server: Server, log: (line: string) => void): void {
   process.on('beforeExit', () => void server.close().catch((error: unknown) => log(describeError(error))));
   process.once('uncaughtExceptionMonitor', (error: unknown) => {
-    if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) return;
+    if (!isShoalError(error, 'SHOAL_WORKERS_LOST') && !isShoalError(error, 'SHOAL_ABORTED')) return;
     process.prependOnceListener('exit', () => {
-      process.exitCode = EXIT.retry;
+      process.exitCode = exitCodeOf(error);
     });
   });
 }
 
-/** The options as flags, if a cluster is given; otherwise the flags of the process. */
+/** The flags of the process; the options of the program about the cluster precede them. */
 function flagsOf({
   cluster,
   jobName,
@@ -172,6 +194,7 @@ function flagsOf({
       .join(',');
   const jobs = ['ps', 'worker', 'chief', 'evaluator'].filter((job) => hosts(job) !== '');
   return [
+    ...flagsOfSettings(argv),
     ...jobs.map((job) => `--${job}_hosts=${hosts(job)}`),
     `--job_name=${jobName}`,
     `--task_index=${taskIndex}`,

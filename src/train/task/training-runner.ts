@@ -5,6 +5,7 @@ import type { Runner } from '../../session/runner.js';
 import type { Variable } from '../../variables/variable.js';
 import type { RecoveryGuard } from '../recovery/recovery-guard.js';
 import type { RecoveryReport } from '../recovery/recovery-report.js';
+import type { Gathering } from './gathering.js';
 import type { Server } from './server.js';
 
 /** Input whose state is part of each checkpoint. */
@@ -20,14 +21,25 @@ export interface CheckpointedInput {
 /** A session: local, or over a cluster. */
 export interface TrainingRunner extends Runner {
   readonly graph: Graph;
+  /** Runs that are not training steps and survive the loss of a ps; default: this session. */
+  readonly background?: TrainingRunner;
+  /** The step counter that the program has chosen; default: that of the graph. */
+  readonly globalStep?: Variable | undefined;
   /** The server of this task; undefined without a cluster. */
   readonly server?: Server;
   /** Prevents saves during recoveries; undefined without recoveries. @internal */
   readonly recoveryGuard?: RecoveryGuard;
+  /**
+   * Recovers the cluster after an error of a run that is not a training step. The steps of this task that are running end,
+   * and are made again. Undefined without a cluster. @internal
+   */
+  readonly recover?: (error: unknown) => Promise<void>;
   /** Describes recoveries; undefined without a cluster. @internal */
   readonly recoveryReport?: RecoveryReport;
   /** Pauses the steps of this process during a snapshot; undefined on a cluster, which has its own. @internal */
   readonly pauseControl?: PauseControl;
+  /** Makes checkpoints complete on this disk; undefined outside of training. @internal */
+  readonly gathering?: Gathering;
   /** The input state in each checkpoint; undefined unless this task keeps the ledger of leased input. @internal */
   readonly input?: CheckpointedInput;
 }
@@ -65,6 +77,8 @@ export interface SaverLike {
     directory: string,
     options?: { signal?: AbortSignal },
   ): Promise<string | undefined>;
+  /** The global step of the newest checkpoint that the tasks which answer have, if it is known. @internal */
+  newestStep?(session: TrainingRunner, directory: string): Promise<number | undefined>;
   /** Removes old checkpoints, if no save has done so. */
   tidy?(session: TrainingRunner, directory: string): Promise<void>;
   /** Protects checkpoints from removal. */

@@ -5,7 +5,7 @@ import type { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { placeholder } from '../../ops/creation.js';
 import { Tensor } from '../../tensor/tensor.js';
-import { getGlobalStep } from '../../variables/global-step.js';
+import { globalStepOf } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
 import { globalVariables } from '../../variables/variable-scope.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
@@ -27,7 +27,7 @@ export class JsonSaver implements SaverLike {
   }
 
   async save(session: TrainingRunner, path: string) {
-    const globalStep = getGlobalStep(session.graph) as Variable<'int64'>;
+    const globalStep = globalStepOf(session) as Variable;
     const full = `${path}-${(await session.run(globalStep)).number()}`;
     const values = await session.run(this.#slots.map(({ variable }) => variable));
     const plain = (_key: string, value: unknown) => (typeof value === 'bigint' ? Number(value) : value);

@@ -56,7 +56,8 @@ const lsCommand = command<LsFlags, [], ShoalContext>({
     brief: 'List the checkpoints, newest first, with their copies and health',
     fullDescription:
       'Lists the checkpoints of every job, or of --job, newest first: size, shards, existing and expected copies, places,\n' +
-      'health. complete: every file has all its copies. degraded: copies are missing. lost: a file has no copy.\n' +
+      'health. complete: every file has all its copies. degraded: copies are missing. lost: a file has no copy. If tasks\n' +
+      'that may hold the missing copies do not run, it says so: start them, or name their directories with --dirs.\n' +
       'Compares file sizes only; `shoal checkpoint verify` reads the contents.\n' +
       `${WHERE}\n` +
       'Examples:\n' +
@@ -143,7 +144,8 @@ const pullCommand = command<PullFlags, [string, string], ShoalContext>({
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint pull latest out\n' +
-      '  shoal checkpoint pull 500 out --dir .shoal/mnist',
+      '  shoal checkpoint pull 500 out --dir .shoal/mnist\n' +
+      '  shoal checkpoint pull latest out --dirs ps-0/blobs,ps-1/blobs,worker-0/blobs',
   },
 });
 

@@ -33,7 +33,7 @@ function lines(found: readonly CheckpointSummary[]): readonly string[] {
     String(one.shards),
     `${one.copies}/${one.wanted}`,
     where(one),
-    one.missing.length === 0 ? one.health : `${one.health}: ${one.missing.join('; ')}`,
+    one.missing.length === 0 ? one.health : `${describeHealth(one)}: ${one.missing.join('; ')}`,
   ]);
   if (isOneJob) return [table(head, rows)];
   return [
@@ -43,6 +43,9 @@ function lines(found: readonly CheckpointSummary[]): readonly string[] {
     ),
   ];
 }
+
+const describeHealth = ({ health }: CheckpointSummary): string =>
+  health === 'unavailable' ? 'its holders are not running' : health;
 
 function where({ places }: CheckpointSummary): string {
   if (places.length === 0) return '-';

@@ -1,9 +1,11 @@
 /** `shoal checkpoint repair`: replaces damaged copies of checkpoints and creates missing ones. */
+import type { Manifest } from '../../../checkpoint/manifest.js';
 import { type RepairAction, type RepairReport, repairCheckpoint } from '../../../checkpoint/repair.js';
 import { verifyCheckpoint } from '../../../checkpoint/verify.js';
 import { bytes, count } from '../../../text/format.js';
 import { chooseSome } from '../../checkpoint/choose.js';
 import { withStore } from '../../checkpoint/command.js';
+import { absentHolders } from '../../checkpoint/health.js';
 import type { OpenStore } from '../../checkpoint/open.js';
 import type { ShoalContext } from '../../context.js';
 import type { RepairFlags } from './command.js';
@@ -11,7 +13,8 @@ import type { RepairFlags } from './command.js';
 export async function runRepair(this: ShoalContext, flags: RepairFlags, name?: string): Promise<void> {
   const { replicas, dryRun } = flags;
   const reports = await withStore(this, flags, async ({ open, signal, bar, onNotice, answer }) => {
-    const { job, manifests } = await chooseSome(open, name, flags.all, { signal, onNotice });
+    const { job, manifests, all } = await chooseSome(open, name, flags.all, { signal, onNotice });
+    const members = open.membersAt(all[0]!);
     const done: RepairReport[] = [];
     for (const manifest of manifests) {
       bar.label(`verifying ${manifest.prefix}`);
@@ -21,7 +24,7 @@ export async function runRepair(this: ShoalContext, flags: RepairFlags, name?: s
         onProgress: bar.update,
       });
       const report = await repairCheckpoint(open.store, job, found, {
-        places: open.places,
+        places: members,
         replicas,
         dryRun,
         signal,
@@ -53,6 +56,14 @@ function plain(job: string, report: RepairReport) {
   };
 }
 
+function describeLoss(open: OpenStore, { files }: Manifest, file: string): string {
+  const entry = files.find((one) => one.file === file);
+  const absent = entry ? absentHolders(open, entry) : [];
+  return absent.length === 0
+    ? 'is lost: no undamaged copy is reachable'
+    : `cannot be repaired: its holders are not running (${absent.join(', ')})`;
+}
+
 const DONE = { replace: 'replaced', add: 'created', rebuild: 'rebuilt' } as const;
 
 function lines(open: OpenStore, report: RepairReport, dryRun: boolean): readonly string[] {
@@ -72,7 +83,7 @@ function lines(open: OpenStore, report: RepairReport, dryRun: boolean): readonly
   return [
     `${manifest.prefix}: ${count(made, 'copy', 'copies')} ${dryRun ? 'to create' : 'created'}`,
     ...actions.map(describe),
-    ...lost.map((file) => `  ${file} is lost: no undamaged copy is reachable`),
+    ...lost.map((file) => `  ${file} ${describeLoss(open, manifest, file)}`),
     ...(shortfall > 0
       ? [`  ${count(shortfall, 'copy is', 'copies are')} still missing: no task could store more`]
       : []),

@@ -24,12 +24,12 @@ export const completionCommand = command<Record<never, never>, [Shell], ShoalCon
   docs: {
     brief: 'Print the shell completion script',
     fullDescription:
-      'Prints a script that completes shoal’s commands and flags.\n' +
+      'Prints a script that completes the commands and flags of shoal and of npx shoal.\n' +
       '\n' +
       'Examples:\n' +
-      '  bash:  echo \'eval "$(shoal completion bash)"\' >> ~/.bashrc\n' +
-      '  zsh:   echo \'eval "$(shoal completion zsh)"\' >> ~/.zshrc\n' +
-      '  fish:  shoal completion fish > ~/.config/fish/completions/shoal.fish',
+      '  bash:  npx shoal completion bash >> ~/.bashrc\n' +
+      '  zsh:   npx shoal completion zsh >> ~/.zshrc\n' +
+      '  fish:  npx shoal completion fish > ~/.config/fish/conf.d/shoal.fish',
   },
 });
 

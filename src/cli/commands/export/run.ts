@@ -58,7 +58,7 @@ async function write(
   job: JobDefinition,
   bundle: BundleReader,
   target: string,
-  { bar, signal, answer }: Terminal,
+  { bar, signal, answer, onNotice }: Terminal,
 ): Promise<void> {
   const step = await stepOf(bundle);
   bar.label(`exporting ${bundle.prefix}`);
@@ -72,6 +72,7 @@ async function write(
     target,
     origin: { step, by: 'command' },
     signal,
+    onWarning: onNotice,
   });
   answer({ job: job.name, checkpoint: bundle.prefix, step, path, bytes: size }, () => [
     `${path}: step ${step} of job ${job.name}, ${bytes(size)} of variables`,

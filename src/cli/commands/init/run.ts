@@ -4,7 +4,7 @@ import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { CommandContext } from '@stricli/core';
 import { ShoalError } from '../../../errors/errors.js';
-import { makeDirectory } from '../../../files/directories.js';
+import { requireDirectory } from '../../../files/directories.js';
 import { isCheckout, PACKAGE_ROOT, packageVersion } from '../../../files/package.js';
 import { projectFiles } from './project.js';
 
@@ -15,7 +15,7 @@ export async function runInit(
 ): Promise<void> {
   const target = resolve(directory);
   const name = projectName(basename(target));
-  await makeDirectory(target);
+  requireDirectory(target, 'the directory of the project');
   if ((await readdir(target)).length > 0) {
     throw new ShoalError('SHOAL_ALREADY_EXISTS', `${target} is not empty`, {
       hint: 'Choose another name, or remove its files.',

@@ -3,7 +3,7 @@
 import type { LogLevel } from '../../../text/log.js';
 import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
-import { EXIT_CODES } from '../../exit-codes.js';
+import { RUN_EXIT_CODES } from '../../exit-codes.js';
 import { integer, JOB_FLAGS, LOG_LEVEL_FLAG, optionalText, switchFlag } from '../../flags.js';
 import { TASK_FLAGS } from '../../task-flags.js';
 
@@ -107,7 +107,7 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
       'Its summaries are in evaluator-0/eval, the best checkpoints in evaluator-0/best. If it fails, training continues,\n' +
       'and the cluster exits with its code.\n' +
       '\n' +
-      `${EXIT_CODES}\n` +
+      `${RUN_EXIT_CODES}\n` +
       'A cluster exits with 0 when all workers are done, otherwise with the code of the task that failed.\n' +
       '\n' +
       'Examples:\n' +

@@ -86,6 +86,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
       wipe: flags.wipe,
       graceMs: flags.grace * 1000,
       lastStep: job.train.lastStep,
+      resumes: job.train.checkpoint !== undefined,
     });
   } finally {
     signals.dispose();

@@ -36,12 +36,13 @@ export const statusCommand = command<StatusFlags, [], ShoalContext>({
     aliases: { w: 'watch', V: 'verbose' },
   },
   docs: {
-    brief: 'Show the tasks and steps of a running cluster',
+    brief: 'Show the tasks and steps of a running cluster, or the step of a job in one process',
     fullDescription:
       'Queries one task for the state of the cluster: the task at --agent; otherwise one of the cluster in TF_CONFIG;\n' +
-      'otherwise one of the cluster that `shoal run` started in this directory.\n' +
+      'otherwise one of the cluster that `shoal run` started in this directory. For a job that `shoal run` trains in one\n' +
+      'process it shows the step.\n' +
       'restarts: how often the task has been started again. last seen: the time since it was last heard from.\n' +
-      'suspect: it does not answer at the moment. dead: it has not answered for dead_after_ms.\n' +
+      'suspect: it does not answer at the moment. busy: its process runs, but its main thread is blocked. dead: it has not answered for dead_after_ms.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal status\n' +

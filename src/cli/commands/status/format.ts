@@ -1,7 +1,29 @@
-/** The output of `shoal status`: the cluster as one of its tasks sees it. */
+/** The output of `shoal status`: the cluster as one of its tasks sees it, or a job in one process. */
 import type { ClusterStatus } from '../../../cluster/agent/wire.js';
 import { compareTasks } from '../../../cluster/spec/task-id.js';
-import { table } from '../../../text/format.js';
+import { busyText } from '../../../cluster/task/cluster-status.js';
+import type { ClusterFile } from '../../../job/launcher/cluster-file.js';
+import { stepOf } from '../../../job/step-text.js';
+import { moment, table } from '../../../text/format.js';
+
+/** The line of a job in one process. */
+export function describeLocalRun({ job, launcher, startedMs, progress }: ClusterFile): string {
+  return [
+    `job ${job} runs in one process`,
+    progress === undefined ? 'no step yet' : stepOf(progress.step, progress.lastStep),
+    `pid ${launcher}`,
+    ...(startedMs === undefined ? [] : [`since ${moment(startedMs)}`]),
+  ].join(' · ');
+}
+
+/** The same as an object. */
+export const localRunAsJson = ({ job, launcher, startedMs, progress }: ClusterFile) => ({
+  job,
+  pid: launcher,
+  startedMs: startedMs ?? null,
+  step: progress?.step ?? null,
+  lastStep: progress?.lastStep ?? null,
+});
 
 type Member = ClusterStatus['members'][number];
 
@@ -13,7 +35,10 @@ interface Column {
 }
 
 const COLUMNS: readonly Column[] = [
-  { title: 'status', cell: ({ status }) => status },
+  {
+    title: 'status',
+    cell: ({ status, busyMs }) => (busyMs === undefined ? status : busyText(busyMs)),
+  },
   { title: 'step', cell: ({ step }) => (step === null ? '-' : String(step)) },
   { title: 'restarts', cell: ({ incarnation, first }) => String(incarnation - first) },
   { title: 'last seen', cell: ({ silentMs }) => `${(silentMs / 1000).toFixed(1)} s ago` },

@@ -6,9 +6,9 @@ import { stopSignals } from '../../../job/launcher/stop-signals.js';
 import { moment } from '../../../text/format.js';
 import type { ShoalContext } from '../../context.js';
 import { describeFailureAsJson } from '../../failure.js';
-import { type FindOptions, findCluster } from '../../job/find-cluster.js';
+import { type FindOptions, type Found, findCluster, findLocalRuns } from '../../job/find-cluster.js';
 import type { StatusFlags } from './command.js';
-import { describeStatus } from './format.js';
+import { describeLocalRun, describeStatus, localRunAsJson } from './format.js';
 
 const WATCH_MS = 1000;
 const HOME = '\x1b[H';
@@ -21,8 +21,7 @@ export async function runStatus(this: ShoalContext, flags: StatusFlags): Promise
   const { stdout } = this.process;
   const where: FindOptions = { ...flags, env: process.env, cwd: process.cwd() };
   if (!watch) {
-    const status = await askStatus(findCluster(where));
-    stdout.write(`${json ? JSON.stringify(status, null, 2) : describeStatus(status, { verbose })}\n`);
+    stdout.write(`${await lookUp(where, { json, verbose, indent: 2 })}\n`);
     return;
   }
   const signals = stopSignals(this.outputClosed);
@@ -56,10 +55,35 @@ async function queryStatus(
   signal: AbortSignal,
 ): Promise<string> {
   try {
-    const status = await askStatus({ ...findCluster(where), signal });
-    return json ? JSON.stringify(status) : describeStatus(status, { verbose });
+    return await lookUp(where, { json, verbose, signal });
   } catch (error) {
     if (!isShoalError(error, 'SHOAL_UNREACHABLE') && !signal.aborted) throw error;
     return json ? describeFailureAsJson(error) : describeError(error);
   }
+}
+
+interface LookUpOptions extends Pick<StatusFlags, 'json' | 'verbose'> {
+  readonly indent?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** The state of the cluster; where none runs, of the jobs in one process. */
+async function lookUp(where: FindOptions, { json, verbose, indent, signal }: LookUpOptions): Promise<string> {
+  const local = findLocalRuns(where);
+  let found: Found;
+  try {
+    found = findCluster(where);
+  } catch (error) {
+    const [only, ...others] = local;
+    if (!only || !isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
+    if (!json) return local.map(describeLocalRun).join('\n');
+    return JSON.stringify(
+      others.length === 0 ? localRunAsJson(only) : local.map(localRunAsJson),
+      null,
+      indent,
+    );
+  }
+  const status = await askStatus({ ...found, ...(signal && { signal }) });
+  if (json) return JSON.stringify(status, null, indent);
+  return [describeStatus(status, { verbose }), ...local.map(describeLocalRun)].join('\n');
 }

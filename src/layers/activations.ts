@@ -1,11 +1,16 @@
 /** Activations by name. */
 import { invalid } from '../errors/errors.js';
-import type { Activation } from '../layers/weights.js';
+import type { Output } from '../graph/operation.js';
+import type { Operand } from '../ops/build.js';
 import { tanh } from '../ops/math.js';
-import { elu, relu, selu, sigmoid, softmax, softplus } from '../ops/nn.js';
+import { elu, gelu, relu, selu, sigmoid, softmax, softplus } from '../ops/nn.js';
+
+/** A function applied to a layer's result, such as `tf.relu`. */
+export type Activation = (x: Output) => Operand;
 
 const ACTIVATIONS = {
   elu: (x) => elu(x),
+  gelu: (x) => gelu(x),
   linear: (x) => x,
   relu: (x) => relu(x),
   selu: (x) => selu(x),

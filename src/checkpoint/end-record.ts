@@ -1,0 +1,77 @@
+/**
+ * The record of the end of a job's training, beside its checkpoints: a job that has ended before its last step cannot be
+ * told from one that was killed by its checkpoints alone. Every task that can read the store knows the end from it.
+ *
+ *   <namespace>/ends/<job>/<sequence>-<step>-of-<last step>.json
+ *
+ * The name says everything, so that a listing suffices, and a copy on a task that was absent later misleads nobody. A
+ * record holds for the last step that the job had then, and until a newer checkpoint is saved.
+ */
+
+import type { Store } from '../store/store.js';
+import type { CatalogOptions } from './catalog.js';
+import { manifestsPrefix, parseManifestBlob, within } from './names.js';
+import { encodeSealed } from './sealed-json.js';
+
+export interface EndRecord {
+  /** The sequence of the last checkpoint. */
+  readonly sequence: number;
+  /** Its step. */
+  readonly step: number;
+  /** The step at which the job would have ended at the latest. */
+  readonly lastStep: number;
+}
+
+/** Whose end. */
+export interface EndedJob {
+  readonly namespace: string;
+  readonly job: string;
+  readonly lastStep: number;
+}
+
+export interface FoundEnd extends EndRecord {
+  /** The places that have a copy. */
+  readonly places: readonly string[];
+}
+
+const MAX_BYTES = 64 << 10;
+const NAME = /\/(\d{12,})-(\d+)-of-(\d+)\.json$/;
+
+const endsPrefix = ({ namespace, job }: Pick<EndedJob, 'namespace' | 'job'>): string =>
+  within(namespace, `ends/${job}/`);
+
+/** Replaces the records of earlier ends. */
+export async function recordEnd(
+  store: Store,
+  { namespace, job, lastStep }: EndedJob,
+  { sequence, step }: Pick<EndRecord, 'sequence' | 'step'>,
+  { endedAtMs, ...options }: CatalogOptions & { readonly endedAtMs: number },
+): Promise<void> {
+  const prefix = endsPrefix({ namespace, job });
+  const name = `${prefix}${String(sequence).padStart(12, '0')}-${step}-of-${lastStep}.json`;
+  const record = { format: 'shoal-training-end', version: 1, job, sequence, step, lastStep, endedAtMs };
+  const bytes = encodeSealed(record, { what: `The record of the end of ${job}`, maxBytes: MAX_BYTES });
+  const { signal, timeoutMs } = options;
+  await store.put(name, bytes, { signal, timeoutMs, copies: 'everywhere' });
+  for await (const { name: other } of store.list(prefix, { signal, timeoutMs }))
+    if (other !== name && NAME.test(other)) await store.remove(other, { signal, timeoutMs });
+}
+
+/** The end of the job's training, if it has ended; undefined if it has not, or no reachable place has the record. */
+export async function findEnd(
+  store: Store,
+  { namespace, job, lastStep }: EndedJob,
+  { signal, timeoutMs }: CatalogOptions = {},
+): Promise<FoundEnd | undefined> {
+  let found: FoundEnd | undefined;
+  for await (const { name, places } of store.list(endsPrefix({ namespace, job }), { signal, timeoutMs })) {
+    const match = NAME.exec(name);
+    if (!match || Number(match[3]) !== lastStep) continue;
+    const sequence = Number(match[1]);
+    if (sequence > (found?.sequence ?? -1)) found = { sequence, step: Number(match[2]), lastStep, places };
+  }
+  if (!found) return undefined;
+  for await (const { name } of store.list(manifestsPrefix(namespace), { signal, timeoutMs }))
+    if ((parseManifestBlob(name)?.sequence ?? 0) > found.sequence) return undefined;
+  return found;
+}

@@ -1,0 +1,48 @@
+/** The question that a task asks before it takes its incarnation: which earlier ones of it do the others know? */
+import { describeError, isShoalError } from '../../errors/errors.js';
+import type { Log } from '../../text/log.js';
+import type { AgentClient } from '../agent/agent-client.js';
+import type { ClusterStatus } from '../agent/wire.js';
+import { MAX_LEAD } from '../membership/claims.js';
+import type { Contact } from '../membership/types.js';
+import type { TaskId } from '../spec/task-id.js';
+
+export interface EarlierIncarnationsOptions {
+  readonly contacts: readonly Contact[];
+  readonly clientOf: (contact: Contact) => AgentClient;
+  readonly timeoutMs: number;
+  /** The time of the clock: incarnations far ahead of it are ignored. */
+  readonly wall: number;
+  readonly onNotice: Log;
+}
+
+/**
+ * Slow peers are skipped. Rejects if this release cannot work with most of those that answer: with fewer, those are the
+ * ones that do not belong to the cluster.
+ */
+export async function earlierIncarnations(
+  self: TaskId,
+  { contacts, clientOf, timeoutMs, wall, onNotice }: EarlierIncarnationsOptions,
+): Promise<ClusterStatus['members']> {
+  const mismatches: unknown[] = [];
+  let compatible = 0;
+  const answers = contacts.map(async (contact) => {
+    const client = clientOf(contact);
+    try {
+      const { members } = await client.status({ timeoutMs, once: true });
+      compatible += 1;
+      const limit = wall + MAX_LEAD;
+      return members.filter((member) => member.task === self && member.incarnation <= limit);
+    } catch (error) {
+      const isMismatch = isShoalError(error, 'SHOAL_VERSION_MISMATCH');
+      if (isMismatch) mismatches.push(error);
+      if (isMismatch || isShoalError(error, 'SHOAL_FORBIDDEN')) onNotice(describeError(error), 'warn');
+      return [];
+    } finally {
+      client.close();
+    }
+  });
+  const earlier = (await Promise.all(answers)).flat();
+  if (mismatches.length > compatible) throw mismatches[0];
+  return earlier;
+}

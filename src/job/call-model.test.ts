@@ -1,0 +1,75 @@
+/** What a model function may return. */
+import { expect, test } from 'vitest';
+import { described } from '../../test/described.js';
+import { constant } from '../ops/creation.js';
+import { sum } from '../ops/math.js';
+import { GradientDescentOptimizer } from '../optimizers/gradient-descent.js';
+import { variable } from '../variables/variable-scope.js';
+import { defineJob } from './define-job.js';
+import { buildServingGraph } from './serving-graph.js';
+import { buildTrainingGraph } from './training-graph.js';
+
+const parts = () => {
+  const w = variable('w', { shape: [2] });
+  return { w, loss: sum(w.mul([1, 2])), optimizer: new GradientDescentOptimizer(0.1) };
+};
+const jobOf = (model: () => unknown) =>
+  defineJob({ name: 'j', model: model as never, train: { lastStep: 1 } });
+
+test.each([
+  [
+    'a misspelt loss',
+    () => {
+      const { loss, optimizer } = parts();
+      return { los: loss, optimizer };
+    },
+    /returns 'los'.*\n.*'loss'\?/s,
+  ],
+  [
+    'misspelt outputs',
+    () => ({ ...parts(), w: undefined, output: {} }),
+    /returns 'output'.*\n.*'outputs'\?/s,
+  ],
+  ['no optimizer', () => ({ loss: parts().loss }), /returns no optimizer; it returns loss\n.*Return \{/s],
+  ['nothing', () => undefined, /returns nothing\n.*Return \{/s],
+  ['a promise', async () => parts(), /returns a promise\n.*remove async/s],
+  [
+    'a name as optimizer',
+    () => ({ ...parts(), optimizer: 'adam' }),
+    /optimizer that is not one\n.*tf\.train/s,
+  ],
+  ['a number as loss', () => ({ ...parts(), loss: 3 }), /loss that is not a tensor.*\n/],
+  ['outputs without names', () => ({ ...parts(), outputs: [1] }), /outputs without names\n.*Name each/s],
+  [
+    'an output that is no tensor',
+    () => ({ ...parts(), outputs: { a: 1 } }),
+    /output 'a' that is not a tensor.*\n/,
+  ],
+])('%s is an error that says so', (_title, model, pattern) => {
+  expect(() => buildTrainingGraph(jobOf(model))).toThrow(described(pattern));
+});
+
+test('a name that is too long is not said to have wrong letters', () => {
+  expect(() => defineJob({ name: 'x'.repeat(101), model: parts as never, train: { lastStep: 1 } })).toThrow(
+    described(/has at most 100 characters; 'x{20}…' has 101\n/),
+  );
+});
+
+test('an output that needs the labels is a warning', () => {
+  const job = defineJob({
+    name: 'labelled',
+    input: () => ({ x: constant([1, 2]), label: constant([1, 0]) }),
+    model({ input }) {
+      const { w, loss, optimizer } = parts();
+      const y = input.x.mul(w);
+      return { loss, optimizer, outputs: { y, error: y.sub(input.label) } };
+    },
+    train: { lastStep: 1 },
+    export: {},
+  });
+  const { graph, warnings } = buildServingGraph(job);
+  graph.dispose();
+  expect(warnings).toEqual([
+    expect.stringMatching(/requires the input 'label' because of the output 'error'; 'y' does not/),
+  ]);
+});

@@ -1,0 +1,71 @@
+/** Calls the model function of a job, and checks what it returns: programs in JavaScript have no other check. */
+import { invalid } from '../errors/errors.js';
+import { closestName, type Names } from '../errors/option-names.js';
+import type { OutputLike } from '../graph/operation.js';
+import { Optimizer } from '../optimizers/optimizer.js';
+import type { InputValues, JobDefinition, JobModel, JobParams, ModelParts } from './define-job.js';
+
+const PARTS: Names<JobModel> = { loss: true, optimizer: true, outputs: true };
+const EXAMPLE = 'Return { loss, optimizer, outputs: { … } } from the model function.';
+
+/** `needed`: what the caller uses of the model. */
+export function callModel(
+  job: JobDefinition,
+  parts: ModelParts<InputValues, JobParams>,
+  needed: readonly ('loss' | 'optimizer')[],
+): JobModel {
+  const what = `The model of job '${job.name}'`;
+  const made: unknown = job.model(parts);
+  if (made instanceof Promise) {
+    // Nobody awaits it: the error below is the one to see.
+    made.catch(() => {});
+    throw invalid(`${what} returns a promise`, {
+      hint: 'The model builds a graph, which needs no await: remove async. Read what it needs before defineJob.',
+    });
+  }
+  if (typeof made !== 'object' || made === null || Array.isArray(made)) {
+    const kind = Array.isArray(made) ? 'a list' : made === undefined ? 'nothing' : String(made);
+    throw invalid(`${what} returns ${kind}`, { hint: EXAMPLE });
+  }
+  const given = made as Partial<Record<keyof JobModel, unknown>>;
+  const others = Object.keys(given).filter((name) => !Object.hasOwn(PARTS, name));
+  for (const name of Object.keys(PARTS) as (keyof JobModel)[]) {
+    if (given[name] !== undefined && given[name] !== null) continue;
+    const similar = others.find((other) => closestName(other, [name]) !== undefined);
+    if (similar !== undefined)
+      throw invalid(`${what} returns '${similar}', which is none of ${Object.keys(PARTS).join(', ')}`, {
+        hint: `Did you mean '${name}'?`,
+      });
+    if (!needed.some((one) => one === name)) continue;
+    const listed = Object.keys(given).join(', ');
+    throw invalid(`${what} returns no ${name}${listed === '' ? '' : `; it returns ${listed}`}`, {
+      hint: EXAMPLE,
+    });
+  }
+  if (needed.includes('loss') && !isOutput(given.loss))
+    throw invalid(`${what} returns a loss that is not a tensor of the graph`, {
+      hint: 'Compute the loss of a batch from the input, for example with tf.losses.meanSquaredError.',
+    });
+  if (needed.includes('optimizer') && !(given.optimizer instanceof Optimizer))
+    throw invalid(`${what} returns an optimizer that is not one`, {
+      hint: 'Return an optimizer of tf.train, such as tf.train.adam(0.001).',
+    });
+  checkOutputs(what, given.outputs ?? {});
+  return {
+    ...(given as unknown as JobModel),
+    outputs: (given.outputs ?? {}) as JobModel['outputs'] & object,
+  };
+}
+
+function checkOutputs(what: string, outputs: unknown): void {
+  const hint = 'Name each output: outputs: { prediction, w }.';
+  if (typeof outputs !== 'object' || Array.isArray(outputs) || isOutput(outputs))
+    throw invalid(`${what} returns outputs without names`, { hint });
+  for (const [name, output] of Object.entries(outputs as object)) {
+    if (isOutput(output)) continue;
+    throw invalid(`${what} returns an output '${name}' that is not a tensor of the graph`, { hint });
+  }
+}
+
+const isOutput = (value: unknown): value is OutputLike =>
+  typeof (value as Partial<OutputLike> | null | undefined)?.toOutput === 'function';

@@ -1,0 +1,43 @@
+/** The global step of saves and restores. On a cluster the step of a snapshot must not be lower than any before. */
+
+import type { SavedStep } from '../../checkpoint/save.js';
+import { invalid } from '../../errors/errors.js';
+import { isOutputLike, type OutputLike } from '../../graph/operation.js';
+import { Tensor } from '../../tensor/tensor.js';
+import { globalStepOf } from '../../variables/global-step.js';
+import type { TrainingRunner } from '../task/training-runner.js';
+
+const READ_MS = 30_000;
+
+/** The step of a snapshot. @param given the number of the checkpoint, or what has it; default: the global step. */
+export async function readStep(
+  session: TrainingRunner,
+  signal: AbortSignal | undefined,
+  given?: number | bigint | Tensor | OutputLike,
+): Promise<SavedStep> {
+  const globalStep = globalStepOf(session);
+  const read = async (source: OutputLike) =>
+    (await session.run(source.toOutput(), { timeoutMs: READ_MS, ...(signal ? { signal } : {}) })).number();
+  const alarm = session.server?.checkpoints.stepAlarm;
+  const now =
+    globalStep && (await (alarm ? alarm.read(globalStep, () => read(globalStep)) : read(globalStep)));
+  const counted = now === undefined ? {} : { globalStep: now };
+  const source = given ?? globalStep ?? 0;
+  if (source === globalStep && now !== undefined) return { step: now, ...counted };
+  const value = isOutputLike(source) ? await read(source) : source;
+  const step = Number(value instanceof Tensor ? value.item() : value);
+  if (!Number.isSafeInteger(step) || step < 0)
+    throw invalid(`The globalStep of a checkpoint must be an integer of at least 0; it is ${step}`);
+  return { step, ...counted };
+}
+
+/** A restore, after which the global step may be lower. */
+export async function restoring<T>(session: TrainingRunner, restore: () => Promise<T>): Promise<T> {
+  const alarm = session.server?.checkpoints.stepAlarm;
+  alarm?.reset();
+  try {
+    return await restore();
+  } finally {
+    alarm?.reset();
+  }
+}

@@ -1,0 +1,54 @@
+/** Reads the global step regularly on the chief, so that a fall is noticed before much is trained on lost values. */
+import { sleep } from '../../async/deadline.js';
+import type { Runner } from '../../session/runner.js';
+import type { Variable } from '../../variables/variable.js';
+import type { RecoveryGuard } from './recovery-guard.js';
+import { isStepAlarm, type StepAlarm } from './step-alarm.js';
+
+const EVERY_MS = 2000;
+const READ_MS = 30_000;
+
+export interface FallingStepWatchOptions {
+  readonly alarm: StepAlarm;
+  readonly runner: Runner;
+  readonly globalStep: Variable;
+  readonly recoveryGuard: RecoveryGuard;
+  /** Called when the step has fallen. */
+  readonly onFall: (error: unknown) => void;
+}
+
+export class FallingStepWatch implements Disposable {
+  readonly #options: FallingStepWatchOptions;
+  readonly #over = new AbortController();
+
+  constructor(options: FallingStepWatchOptions) {
+    this.#options = options;
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    const { alarm, runner, globalStep, recoveryGuard, onFall } = this.#options;
+    const { signal } = this.#over;
+    const step = globalStep.toOutput();
+    while (!signal.aborted) {
+      try {
+        await sleep(EVERY_MS, signal);
+        await recoveryGuard.during(
+          'A read of the global step',
+          (until) =>
+            alarm.read(globalStep, async () =>
+              (await runner.run(step, { timeoutMs: READ_MS, signal: until })).number(),
+            ),
+          signal,
+        );
+      } catch (error) {
+        if (isStepAlarm(error) && !signal.aborted) return onFall(error);
+        // A run that fails otherwise is the business of the steps.
+      }
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#over.abort('training is over');
+  }
+}
