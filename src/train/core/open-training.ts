@@ -291,6 +291,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
         await server?.checkpoints.lastSteps.finish({ stay, signal: stop, log });
         if (failed) await server?.finished.reportStopped('failed');
       } finally {
+        fallingStepWatch?.[Symbol.dispose]();
         gathering[Symbol.dispose]();
         release?.();
       }

@@ -1,5 +1,5 @@
 /** Reads the global step regularly on the chief, so that a fall is noticed before much is trained on lost values. */
-import { sleep } from '../../async/deadline.js';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Runner } from '../../session/runner.js';
 import type { Variable } from '../../variables/variable.js';
 import type { RecoveryGuard } from './recovery-guard.js';
@@ -32,7 +32,8 @@ export class FallingStepWatch implements Disposable {
     const step = globalStep.toOutput();
     while (!signal.aborted) {
       try {
-        await sleep(EVERY_MS, signal);
+        // A program that never closes its session ends all the same.
+        await sleep(EVERY_MS, undefined, { signal, ref: false });
         await recoveryGuard.during(
           'A read of the global step',
           (until) =>
