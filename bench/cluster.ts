@@ -2,7 +2,7 @@
  * Between-graph asynchronous training: steps per second of all workers of a cluster on this machine. Then the direct
  * engine with mutual TLS against the same without.
  *
- * `--rounds=3`, `--models=linear,softmax`, `--shapes=1+1,2+3`; these are the defaults.
+ * `--rounds=3`, `--models=linear,softmax,rows`, `--shapes=1+1,2+3`; these are the defaults.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -28,7 +28,14 @@ const TURNS = 7;
 const MODELS = [
   { id: 'linear', name: 'linear regression', goals: { grpc: [1, 1.5], direct: [3, 4] } },
   { id: 'softmax', name: 'softmax regression, batch 100', goals: { grpc: [1, 1.5], direct: [2.5, 3] } },
+  {
+    id: 'rows',
+    name: 'a row sliced on the ps from eight variables of 64 MB',
+    goals: { grpc: [1, 1], direct: [1, 1] },
+  },
 ] as const;
+/** The models of the rows about TLS. */
+const TLS_MODELS = MODELS.filter(({ id }) => id !== 'rows');
 const SHAPES = [
   { ps: 1, workers: 1 },
   { ps: 2, workers: 3 },
@@ -95,7 +102,7 @@ export const benchmark: Benchmark = {
         }
       }
     }
-    await tlsRows(report, rounds);
+    await tlsRows(report, rounds, models);
   },
 };
 
@@ -105,12 +112,12 @@ const shapeOf = (ps: number, workers: number): string =>
 /** With TLS at most 1.3 times slower. */
 const TLS_GOAL = 1 / 1.3;
 
-async function tlsRows(report: (row: Row) => void, rounds: number): Promise<void> {
+async function tlsRows(report: (row: Row) => void, rounds: number, models: readonly string[]): Promise<void> {
   const certs = await mkdtemp(join(tmpdir(), 'shoal-bench-'));
   try {
     await initCerts({ dir: certs });
     await issueCert({ dir: certs, bearer: 'task' });
-    for (const { id, name, inflight } of MODELS.flatMap((model) =>
+    for (const { id, name, inflight } of TLS_MODELS.filter(({ id }) => models.includes(id)).flatMap((model) =>
       INFLIGHT.map((inflight) => ({ ...model, inflight })),
     )) {
       const [plain, tls] = await plainAndTls(id, inflight, certs, TURNS * rounds);

@@ -12,6 +12,16 @@ function build() {
     const loss = x.mul(w).add(b).sub(y).square().mean();
     return { loss, globalStep, train: tf.train.adagrad(0.01).minimize(loss, { globalStep }) };
   }
+  if (settings.model === 'rows') {
+    // The worker chooses a row; each ps slices it from variables of 64 MB.
+    const row = tf.randomUniform([], 0, 4096, { dtype: 'int32' });
+    const begin = tf.stack([row, tf.zerosLike(row)]);
+    const rows = Array.from({ length: 8 }, (_, i) => {
+      const w = tf.variable(`w${i}`, { shape: [4096, 4096], initializer: tf.zerosInitializer() });
+      return tf.device(w.device, () => tf.slice(w.read(), begin, [1, 4096]));
+    });
+    return { loss: tf.addN(rows).sum(), globalStep, train: globalStep.assignAdd(1) };
+  }
   const images = tf.constant(0.5, { shape: [100, 784] });
   const labels = tf.oneHot(tf.range(0, 100).mod(10), 10);
   const w = tf.variable('w', { shape: [784, 10], initializer: tf.zerosInitializer() });

@@ -17,6 +17,14 @@ def build():
         b = v1.Variable(tf.zeros([1]), use_resource=True)
         loss = tf.reduce_mean(tf.square(w * x + b - y))
         return loss, step, v1.train.AdagradOptimizer(0.01).minimize(loss, global_step=step)
+    if bench["model"] == "rows":
+        row = tf.random.uniform([], 0, 4096, dtype=tf.int32)
+        rows = []
+        for i in range(8):
+            w = v1.get_variable(f"w{i}", [4096, 4096], initializer=v1.zeros_initializer(), use_resource=True)
+            with tf.device(w.device):
+                rows.append(tf.slice(w.read_value(), [row, 0], [1, 4096]))
+        return tf.reduce_sum(tf.add_n(rows)), step, v1.assign_add(step, 1)
     images = tf.fill([100, 784], 0.5)
     labels = tf.one_hot(tf.range(100) % 10, 10)
     w = v1.get_variable("w", [784, 10], initializer=v1.zeros_initializer(), use_resource=True)

@@ -17,8 +17,11 @@ export type Protocol = keyof typeof VERSIONS;
 export const VERSIONS = {
   /** Requests between agents and what they carry: membership messages, orders, requests, blobs. */
   agent: { oldest: 1, newest: 1 },
-  /** The streams of the direct engine: the messages, and the layout of each. */
-  stages: { oldest: 1, newest: 1 },
+  /**
+   * The streams of the direct engine: the messages, and the layout of each. Since version 2 a task keeps tensors between
+   * stages.
+   */
+  stages: { oldest: 1, newest: 2 },
   /** The manifests of checkpoints. Version 1 has the input state inline, version 2 names a file of the checkpoint. */
   checkpoint: { oldest: 1, newest: 2 },
 } as const satisfies Readonly<Record<string, VersionRange>>;

@@ -7,18 +7,26 @@ import { onAborted } from '../async/on-aborted.js';
 import { ShoalError } from '../errors/errors.js';
 import { LONGEST_TIMER_MS } from '../session/native-call.js';
 import type { Tensor } from '../tensor/tensor.js';
-import type { StageDone } from './host/hosted-stage.js';
 import type { Plan, Stage } from './partition/plan.js';
 
-/** Runs stages on one task. */
+/** Called once: with the outputs, which then belong to the receiver, or with an error. */
+export type StageEnded = (error: ShoalError | undefined, outputs: readonly (Tensor | undefined)[]) => void;
+
+/** Runs stages on one task. A tensor that is undefined stays on that task. */
 export interface StageRunner {
-  /** Starts a stage; returns the function that cancels it. `done` is called once, possibly before `start` returns. */
+  /**
+   * Starts a stage of the run with this number; returns the function that cancels it. `done` is called once, possibly
+   * before `start` returns.
+   */
   start(
     stage: Stage,
-    inputs: readonly Tensor[],
+    inputs: readonly (Tensor | undefined)[],
     timeoutMs: number | undefined,
-    done: StageDone,
+    done: StageEnded,
+    run: number,
   ): (() => void) | undefined;
+  /** Frees what the task keeps for a run that has failed, of which no stage is running. */
+  forget?(run: number): void;
 }
 
 /** A plan with what every run of it needs. */
@@ -44,6 +52,8 @@ export interface PlanRunOptions {
 
 /** How long the stages may take to end by themselves after the deadline. */
 const GRACE_MS = 250;
+/** The number of the next run. */
+let nextRun = 0;
 
 export function prepareRun(plan: Plan): RunnablePlan {
   const next = plan.stages.map((): number[] => []);
@@ -73,6 +83,10 @@ export function runPlan(
       return;
     }
     const { stages } = plan;
+    const run = nextRun;
+    nextRun = (run + 1) % 2 ** 32;
+    /** A run has one connection to each task: a later one does not have the tensors that the task keeps. */
+    const runners = new Map<string, StageRunner>();
     const tensors: (Tensor | undefined)[] = [...feeds];
     const users = [...uses];
     const missing = stages.map(({ after }) => after.length);
@@ -115,18 +129,19 @@ export function runPlan(
     const abandon = () => {
       if (running > 0) return;
       for (let tensor = plan.feeds; tensor < tensors.length; tensor++) tensors[tensor]?.dispose();
+      for (const runner of runners.values()) runner.forget?.(run);
       onAbandoned?.();
       onEnded?.();
     };
     const onAbort = (signal: AbortSignal) => fail(abortError(what(), signal));
 
-    const ended = (at: number, error: ShoalError | undefined, outputs: readonly Tensor[]) => {
+    const ended = (at: number, error: ShoalError | undefined, outputs: readonly (Tensor | undefined)[]) => {
       running -= 1;
       cancels.delete(at);
       const { inputs, outputs: numbers } = stages[at] as Stage;
       for (const tensor of inputs) release(tensor);
       if (isOver || error) {
-        for (const output of outputs) output.dispose();
+        for (const output of outputs) output?.dispose();
         if (error) fail(error);
         abandon();
         return;
@@ -150,11 +165,14 @@ export function runPlan(
       running += 1;
       let isDone = false;
       try {
-        const inputs = stage.inputs.map((tensor) => tensors[tensor] as Tensor);
-        const cancel = runnerOf(stage.task).start(stage, inputs, timeoutMs, (error, outputs) => {
+        const inputs = stage.inputs.map((tensor) => tensors[tensor]);
+        const runner = runners.get(stage.task) ?? runnerOf(stage.task);
+        runners.set(stage.task, runner);
+        const done: StageEnded = (error, outputs) => {
           isDone = true;
           ended(at, error, outputs);
-        });
+        };
+        const cancel = runner.start(stage, inputs, timeoutMs, done, run);
         if (cancel && !isDone) cancels.set(at, cancel);
       } catch (error) {
         if (isDone) throw error;

@@ -122,12 +122,8 @@ export class DirectEngine implements Engine {
   ): Promise<EngineSession> {
     const host = this.#hostWith(config);
     await Promise.all(ps.map((member) => this.#connect(member, { timeoutMs, signal })));
-    const local: StageRunner = {
-      start: (stage, inputs, limitMs, done) =>
-        host.register(stage.hash, stage.spec).start(inputs, limitMs, done),
-    };
     const { task: self } = this.#task;
-    const runnerOf = (task: string): StageRunner => (task === self ? local : this.#linked(task));
+    const runnerOf = (task: string): StageRunner => (task === self ? host.runner : this.#linked(task));
     const onFailed = (ended: Promise<void>) => {
       this.#failed.add(ended);
       void ended.then(() => this.#failed.delete(ended));

@@ -9,7 +9,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { costOf, type StageCost } from './stage-cost.js';
 import { type Readiness, readinessOf, type Waiter, type WaitingStages, waitLimit } from './waiting.js';
 
-/** Called once: with the outputs, which then belong to the receiver, or with an error. */
+/** Called once: with all outputs, which then belong to the receiver, or with an error. */
 export type StageDone = (error: ShoalError | undefined, outputs: readonly Tensor[]) => void;
 
 export interface HostedStageParts {

@@ -14,7 +14,9 @@ import { Graph } from '../../graph/graph.js';
 import { importGraphDef } from '../../graph/import-graph-def.js';
 import { ConfigProto_ExperimentalSchema, ConfigProtoSchema } from '../../proto/generated/config_pb.js';
 import { Session } from '../../session/session.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import { hashOf, type StageSpec } from '../partition/plan.js';
+import type { StageRunner } from '../run-plan.js';
 import { HostedStage } from './hosted-stage.js';
 import { WaitingStages } from './waiting.js';
 
@@ -105,6 +107,12 @@ export class StageHost {
       });
     }
   }
+
+  /** Runs stages for this process itself, which has all their tensors. */
+  readonly runner: StageRunner = {
+    start: (stage, inputs, timeoutMs, done) =>
+      this.register(stage.hash, stage.spec).start(inputs as readonly Tensor[], timeoutMs, done),
+  };
 
   async close(): Promise<void> {
     await this.session.close({ timeoutMs: 5000 });

@@ -1,10 +1,12 @@
 /**
  * Assigns ops to stages. An op's level is one above that of an op on another task that it depends on. The ops of one
  * task and level form a stage. An op whose level is not determined by its neighbours joins a stage that exists anyway,
- * so that a task has few stages.
+ * so that a task has few stages: the first one, or the last one if the task would have to keep a large tensor between
+ * the two (lateness.ts).
  */
 import { ShoalError } from '../../errors/errors.js';
 import type { Operation } from '../../graph/operation.js';
+import { Lateness } from './lateness.js';
 import type { NeededOps } from './needed.js';
 import { isAtomic, waits } from './op-kinds.js';
 import { UnionFind } from './union-find.js';
@@ -22,7 +24,7 @@ export interface Staging {
   readonly stageOf: ReadonlyMap<Operation, number>;
 }
 
-interface Unit {
+export interface Unit {
   readonly ops: Operation[];
   readonly task: string;
   /** A stage of its own. */
@@ -40,7 +42,7 @@ export function assignStages(
 ): Staging {
   const units = makeUnits(anchored, needed, taskOf, self);
   const order = sorted(units);
-  chooseLevels(order);
+  chooseLevels(order, new Lateness(order, needed, self));
 
   const byKey = new Map<string, { task: string; level: number; waits: boolean; ops: Set<Operation> }>();
   for (const { ops, task, level, isolated } of order) {
@@ -63,7 +65,7 @@ export function assignStages(
 
 const distance = (a: Unit, b: Unit): number => (a.task !== b.task || a.isolated || b.isolated ? 1 : 0);
 
-function chooseLevels(order: readonly Unit[]): void {
+function chooseLevels(order: readonly Unit[], lateness: Lateness): void {
   const earliest = new Map<Unit, number>();
   const latest = new Map<Unit, number>();
   const at = (levels: ReadonlyMap<Unit, number>, unit: Unit) => levels.get(unit) as number;
@@ -87,8 +89,17 @@ function chooseLevels(order: readonly Unit[]): void {
   );
   for (const unit of order) {
     const end = at(latest, unit);
+    const isCertain = (level: number) => certain.has(`${level} ${unit.task}`);
     let level = Math.max(0, ...Array.from(unit.before, (one) => one.level + distance(one, unit)));
-    while (level < end && !certain.has(`${level} ${unit.task}`)) level += 1;
+    while (level < end && !isCertain(level)) level += 1;
+    if (level < end && lateness.isBetter(unit)) {
+      const last = lateness.lastLevel(unit, end, (one) => at(earliest, one));
+      for (let later = last; later > level; later--)
+        if (later === end || isCertain(later)) {
+          level = later;
+          break;
+        }
+    }
     unit.level = level;
   }
 }

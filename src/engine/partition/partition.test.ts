@@ -1,6 +1,7 @@
 /** Plans: the same values as in one process, every op with an effect once, and no stage before its inputs. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { described } from '../../../test/described.js';
+import { VERSIONS } from '../../bytes/versions.js';
 import { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
@@ -22,9 +23,14 @@ const SEEDS = Number(process.env.SHOAL_SEEDS ?? 12);
 const PS = [0, 1, 2].map((task) => `/job:ps/task:${task}`);
 const numbers = (tensors: readonly Tensor[]) => tensors.map((tensor) => tensor.toArray());
 
-describe('random graphs', () => {
+describe.each([
+  ['in memory', undefined],
+  ['by messages', VERSIONS.stages.newest],
+  ['by messages of version 1', 1],
+])('random graphs with tensors passed %s', (_, version) => {
   for (let tasks = 1; tasks <= 4; tasks++) {
     it(`over ${tasks} tasks give the values of one process`, async () => {
+      if (version) await hosts.connect(PS, version);
       for (let seed = 1; seed <= SEEDS; seed++) {
         const devices = [SELF, ...PS.slice(0, tasks - 1)];
         const scope = `t${tasks}s${seed}`;
@@ -46,6 +52,7 @@ describe('random graphs', () => {
         expect([seed, numbers(state)]).toEqual([seed, expected.state]);
         split.graph.dispose();
         whole.graph.dispose();
+        expect([seed, hosts.kept]).toEqual([seed, 0]);
       }
     });
   }
@@ -244,6 +251,102 @@ describe('a plan', () => {
       ['/job:ps/task:1', []],
       ['/job:ps/task:0', [0]],
     ]);
+  });
+});
+
+describe('tensors between the stages of a task', () => {
+  const PS0 = '/job:ps/task:0';
+  const LARGE = [128, 64];
+
+  /** A variable on the ps, and a factor that arrives from the worker, so that the ps has two stages. */
+  function build() {
+    const handle = graph.device(PS0, () =>
+      raw.varHandleOp({ dtype: 'float32', shape: LARGE, sharedName: 'kept', name: 'kept' }),
+    );
+    const init = graph.device(PS0, () =>
+      raw.assignVariableOp(handle, raw.fill(Tensor.of(LARGE, { dtype: 'int32' }), Tensor.of(2))),
+    );
+    const small = graph.device(PS0, () =>
+      raw.fill(Tensor.of([2], { dtype: 'int32' }), raw.placeholderWithDefault(Tensor.of(3), { shape: [] })),
+    );
+    const factor = raw.tanh(small);
+    const read = (name: string) => raw.readVariableOp(handle, { dtype: 'float32', name });
+    return { handle, init, factor, read };
+  }
+  let graph: Graph;
+  beforeEach(() => {
+    graph = new Graph();
+  });
+  const sum = (value: Output) =>
+    raw.sum(value as Output<'float32'>, Tensor.of([0, 1], { dtype: 'int32' }), { keepDims: true });
+
+  it('a large variable is read beside its only users', () => {
+    const value = graph.asDefault(() => {
+      const { factor, read } = build();
+      return graph.device(PS0, () => raw.mul(sum(read('r')), factor, { name: 'scaled' }));
+    });
+    const last = plan(graph, [value]).stages.at(-1);
+    expect([last?.task, last?.ops]).toEqual([PS0, expect.arrayContaining(['r', 'scaled'])]);
+    expect(last?.present).toEqual([]);
+  });
+
+  it('a read stays before a write that does not depend on it', () => {
+    const { value, write } = graph.asDefault(() => {
+      const { handle, factor, read } = build();
+      return graph.device(PS0, () => ({
+        value: raw.mul(sum(read('r')), factor, { name: 'scaled' }),
+        write: raw.assignAddVariableOp(handle, raw.fill(Tensor.of(LARGE, { dtype: 'int32' }), Tensor.of(1))),
+      }));
+    });
+    const { stages } = plan(graph, [value], [write]);
+    expect(stages[0]?.ops).toContain('r');
+  });
+
+  it('what the worker and a later stage of the ps need is sent once, and kept', () => {
+    const fetches = graph.asDefault(() => {
+      const { factor, read } = build();
+      const value = read('r');
+      const scaled = graph.device(PS0, () =>
+        sum(raw.mul(value, raw.sum(factor, Tensor.of([0], { dtype: 'int32' })))),
+      );
+      return [raw.tanh(value), scaled];
+    });
+    const made = plan(graph, fetches);
+    const maker = made.stages.find(({ ops }) => ops.includes('r'));
+    const user = made.stages.at(-1);
+    expect(maker?.keeps).toEqual([{ at: expect.any(Number), tensor: user?.present[0]?.tensor, uses: 1 }]);
+    expect(maker?.withheld).toEqual([]);
+  });
+
+  it('nothing is kept after a run, whether it succeeds, fails, or its connection closes', async () => {
+    await hosts.connect([PS0]);
+    const { init, good, bad } = graph.asDefault(() => {
+      const { init, factor, read } = build();
+      const value = read('r');
+      const worker = raw.tanh(value);
+      const shape = raw.cast(factor, { dstT: 'int32' });
+      return {
+        init,
+        good: [
+          worker,
+          graph.device(PS0, () => sum(raw.mul(value, raw.sum(factor, Tensor.of([0], { dtype: 'int32' }))))),
+        ],
+        // A shape of the wrong size: fails in the second stage of the ps.
+        bad: [worker, graph.device(PS0, () => raw.reshape(value, shape))],
+      };
+    });
+    const session = hosts.session(graph);
+    await session.run(init);
+    await session.run(good);
+    expect(hosts.kept).toBe(0);
+    await expect(session.run(bad)).rejects.toMatchObject({ code: 'SHOAL_TF_INVALID_ARGUMENT' });
+    // Its message follows those of the run.
+    await session.run(good);
+    expect(hosts.kept).toBe(0);
+    const broken = session.run(good);
+    hosts.disconnect();
+    await expect(broken).rejects.toMatchObject({ code: 'SHOAL_TF_UNAVAILABLE' });
+    await expect.poll(() => hosts.kept).toBe(0);
   });
 });
 

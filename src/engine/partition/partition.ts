@@ -6,6 +6,7 @@ import { invalid, ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import type { GraphDef } from '../../proto/generated/graph_pb.js';
+import { type Keeping, keepingOf } from './keeping.js';
 import { assignStages, cannotDivide } from './levels.js';
 import { NeededOps, type RunRequest } from './needed.js';
 import { type Placement, placeOps } from './placement.js';
@@ -43,7 +44,7 @@ export function partition(graph: Graph, request: RunRequest, placement: Placemen
     complete ??= graph.toGraphDef();
     return complete;
   };
-  const plan: Stage[] = [];
+  const plan: Omit<Stage, keyof Keeping>[] = [];
   for (let at = stages.length - 1; at >= 0; at--) {
     const { task, ops, waits } = stages[at]!;
     const incoming = (output: Output, consumer: Operation): Incoming => {
@@ -76,7 +77,13 @@ export function partition(graph: Graph, request: RunRequest, placement: Placemen
       ops: ops.map(({ name }) => name),
     };
   }
-  return { stages: plan, tensors: tensors.size, feeds: feeds.length, fetches: fetchNumbers };
+  const keeping = keepingOf(plan, fetchNumbers, self);
+  return {
+    stages: plan.map((stage, at) => ({ ...stage, ...(keeping[at] as Keeping) })),
+    tensors: tensors.size,
+    feeds: feeds.length,
+    fetches: fetchNumbers,
+  };
 }
 
 function stagesBefore(

@@ -1,9 +1,10 @@
 /**
  * A plan: a run over several tasks, divided into stages. Each stage is a graph of its own that one task runs in its
- * session; the caller passes tensors between them. Tensors are numbered: the fed ones first, then the outputs of the
- * stages.
+ * session; the caller passes tensors between them, but for those that stay on their task. Tensors are numbered: the fed
+ * ones first, then the outputs of the stages.
  */
 import { createHash } from 'node:crypto';
+import type { Keeping } from './keeping.js';
 
 /** What a task needs to know to run a stage. Tasks register it once, by its hash. */
 export interface StageSpec {
@@ -27,7 +28,7 @@ export function hashOf({ graph, inputs, outputs, targets, waits }: StageSpec): s
     .digest('hex');
 }
 
-export interface Stage {
+export interface Stage extends Keeping {
   readonly task: string;
   readonly spec: StageSpec;
   /** The hash of the specification. */
@@ -53,13 +54,16 @@ export interface Plan {
   readonly fetches: readonly number[];
 }
 
-/** A line for each stage, followed by its ops; for tests and traces. */
+/** A line for each stage, followed by its ops; tensors in brackets are not sent. For tests and traces. */
 export function describePlan({ stages, fetches }: Plan): string {
-  const lines = stages.map(({ task, inputs, outputs, after, ops, spec }, at) => {
+  const lines = stages.map(({ task, inputs, outputs, after, ops, spec, present, keeps, withheld }, at) => {
     const list = (title: string, items: readonly (number | string)[]) =>
       items.length > 0 ? ` ${title} ${items.join(' ')}` : '';
+    const kept = new Set(keeps.map(({ tensor }) => tensor));
+    const ins = inputs.map((tensor, i) => (present.some(({ at }) => at === i) ? `(${tensor})` : tensor));
+    const outs = outputs.map((tensor, i) => (withheld.includes(i) ? `(${tensor})` : tensor));
     const what = `${at} ${task}${spec.waits ? ' waits' : ''}`;
-    const head = `${what}${list('after', after)}${list('in', inputs)}${list('out', outputs)}`;
+    const head = `${what}${list('after', after)}${list('in', ins)}${list('out', outs)}${list('keeps', [...kept])}`;
     return [head, ...ops.map((op) => `    ${op}`)].join('\n');
   });
   return [...lines, `fetches ${fetches.join(' ')}`].join('\n');

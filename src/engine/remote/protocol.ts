@@ -3,19 +3,26 @@
  * that the caller chooses, and run by that number; messages arrive in order, so a run may follow its registration
  * immediately. Every run gets one reply, also when it was cancelled.
  *
- * | kind     | id         | head                                  | tensors             |
- * |----------|------------|---------------------------------------|---------------------|
- * | register | the stage  | JSON: hash, inputs, outputs, targets… | the GraphDef, bytes |
- * | run      | the run    | stage, timeout in ms (0: none)        | the inputs          |
- * | cancel   | the run    |                                       |                     |
- * | result   | the run    |                                       | the outputs         |
- * | failure  | the run    | JSON: code, message, hint, op, task   |                     |
+ * | kind     | id         | head                                     | tensors             |
+ * |----------|------------|------------------------------------------|---------------------|
+ * | register | the stage  | JSON: hash, inputs, outputs, targets…    | the GraphDef, bytes |
+ * | run      | the call   | stage, timeout in ms (0: none), what the | the inputs          |
+ * |          |            | task keeps for the plan's run            |                     |
+ * | cancel   | the call   |                                          |                     |
+ * | result   | the call   |                                          | the outputs         |
+ * | failure  | the call   | JSON: code, message, hint, op, task      |                     |
+ * | forget   | plan's run |                                          |                     |
+ *
+ * Since version 2 a task keeps tensors for later stages of a run of the plan (partition/keeping.ts): the head of such a
+ * call names the run, the inputs that the task has already, those tensors that it shall keep, and the outputs that the
+ * caller does not want. `forget` frees what is left of a run that has failed.
  */
 import * as v from 'valibot';
 import { messageOf, type ShoalCode, ShoalError, TF_CODE_NAMES } from '../../errors/errors.js';
+import type { Keeping, Kept, Present } from '../partition/keeping.js';
 import type { Stage } from '../partition/plan.js';
 
-export const KIND = { register: 1, run: 2, cancel: 3, result: 4, failure: 5 } as const;
+export const KIND = { register: 1, run: 2, cancel: 3, result: 4, failure: 5, forget: 6 } as const;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -37,20 +44,55 @@ export function decodeRegister(head: Uint8Array): v.InferOutput<typeof RegisterS
   return v.parse(RegisterSchema, JSON.parse(decoder.decode(head)));
 }
 
-export function encodeRun(stage: number, timeoutMs: number | undefined): Uint8Array {
-  const head = Buffer.allocUnsafe(8);
-  head.writeUInt32LE(stage, 0);
-  head.writeUInt32LE(
-    timeoutMs === undefined ? 0 : Math.min(2 ** 31 - 1, Math.max(1, Math.ceil(timeoutMs))),
-    4,
-  );
+/** What a call does: without `kept` nothing stays on the task. */
+export interface RunCall {
+  readonly stage: number;
+  readonly timeoutMs: number | undefined;
+  readonly kept?: { readonly run: number; readonly keeping: Keeping } | undefined;
+}
+
+/** The first version in which a task keeps tensors. */
+export const KEEPS_SINCE = 2;
+
+/** As words of 32 bits: stage, timeout; and with `kept` the run and three lists, each after its length. */
+export function encodeRun({ stage, timeoutMs, kept }: RunCall): Uint8Array {
+  const limit = timeoutMs === undefined ? 0 : Math.min(2 ** 31 - 1, Math.max(1, Math.ceil(timeoutMs)));
+  const words = [stage, limit];
+  if (kept) {
+    const { present, keeps, withheld } = kept.keeping;
+    words.push(kept.run, present.length, ...present.flatMap(({ at, tensor }) => [at, tensor]));
+    words.push(keeps.length, ...keeps.flatMap(({ at, tensor, uses }) => [at, tensor, uses]));
+    words.push(withheld.length, ...withheld);
+  }
+  const head = Buffer.allocUnsafe(4 * words.length);
+  for (const [at, word] of words.entries()) head.writeUInt32LE(word, 4 * at);
   return head;
 }
 
-export function decodeRun(head: Uint8Array): { stage: number; timeoutMs: number | undefined } {
-  if (head.byteLength !== 8) throw new Error(`a run has a head of 8 bytes, not ${head.byteLength}`);
-  const view = new DataView(head.buffer, head.byteOffset, 8);
-  return { stage: view.getUint32(0, true), timeoutMs: view.getUint32(4, true) || undefined };
+export function decodeRun(head: Uint8Array): RunCall {
+  const { byteLength } = head;
+  if (byteLength % 4 !== 0 || byteLength < 8) throw new Error(`a run has a head of ${byteLength} bytes`);
+  const view = new DataView(head.buffer, head.byteOffset, byteLength);
+  let at = 0;
+  const word = () => {
+    if (at === byteLength) throw new Error('the head of a run is truncated');
+    at += 4;
+    return view.getUint32(at - 4, true);
+  };
+  const list = <T>(width: number, read: () => T): T[] => {
+    const length = word();
+    if (length * width > (byteLength - at) / 4) throw new Error('the head of a run is truncated');
+    return Array.from({ length }, read);
+  };
+  const [stage, timeout] = [word(), word()];
+  const timeoutMs = timeout || undefined;
+  if (at === byteLength) return { stage, timeoutMs };
+  const run = word();
+  const present = list(2, (): Present => ({ at: word(), tensor: word() }));
+  const keeps = list(3, (): Kept => ({ at: word(), tensor: word(), uses: word() }));
+  const withheld = list(1, word);
+  if (at !== byteLength) throw new Error(`a run has a head of ${byteLength} bytes, not ${at}`);
+  return { stage, timeoutMs, kept: { run, keeping: { present, keeps, withheld } } };
 }
 
 const FailureSchema = v.object({

@@ -6,6 +6,7 @@ import { Tensor } from '../../tensor/tensor.js';
 import { StageHost } from '../host/stage-host.js';
 import { partition } from '../partition/partition.js';
 import type { Stage } from '../partition/plan.js';
+import type { StageEnded } from '../run-plan.js';
 import { PLACEMENT } from '../testing/hosts.js';
 import { SocketPairs } from '../testing/socket-pair.js';
 import { WIRE_LIMITS } from '../wire/frame.js';
@@ -46,9 +47,8 @@ function negation(name: string): Stage {
 
 const run = (stage: Stage, value: number): Promise<unknown> =>
   new Promise((resolve, reject) => {
-    stages.start(stage, [Tensor.of([value], { dtype: 'float32' })], 10_000, (error, [output]) =>
-      error ? reject(error) : resolve(output?.toArray()),
-    );
+    const done: StageEnded = (error, [output]) => (error ? reject(error) : resolve(output?.toArray()));
+    stages.start(stage, [Tensor.of([value], { dtype: 'float32' })], 10_000, done, 0);
   });
 
 it('a stage whose registration cannot be encoded fails its runs only', async () => {

@@ -3,13 +3,13 @@
  * with UNAVAILABLE and the name of the task.
  */
 import type { Duplex } from 'node:stream';
+import { VERSIONS } from '../../bytes/versions.js';
 import { firstLineOf, messageOf, ShoalError } from '../../errors/errors.js';
 import { Tensor } from '../../tensor/tensor.js';
-import type { StageDone } from '../host/hosted-stage.js';
 import type { Stage } from '../partition/plan.js';
-import type { StageRunner } from '../run-plan.js';
+import type { StageEnded, StageRunner } from '../run-plan.js';
 import { Connection, type Message } from '../wire/connection.js';
-import { decodeFailure, encodeRegister, encodeRun, KIND } from './protocol.js';
+import { decodeFailure, encodeRegister, encodeRun, KEEPS_SINCE, KIND } from './protocol.js';
 
 const EMPTY = new Uint8Array(0);
 
@@ -19,12 +19,12 @@ export interface RemoteStagesOptions {
   readonly label: string;
   readonly head?: Uint8Array;
   /** The version of the stage protocol that both tasks speak. */
-  readonly version?: number;
+  readonly version?: number | undefined;
 }
 
 interface Call {
   readonly stage: Stage;
-  readonly done: StageDone;
+  readonly done: StageEnded;
 }
 
 export class RemoteStages implements StageRunner {
@@ -33,11 +33,14 @@ export class RemoteStages implements StageRunner {
   /** The numbers of registered stages, by hash. */
   readonly #numbers = new Map<string, number>();
   readonly #calls = new Map<number, Call>();
+  /** Whether the task keeps tensors between stages. */
+  readonly #keeps: boolean;
   #nextCall = 0;
   #failure: ShoalError | undefined;
 
   constructor(socket: Duplex, { task, label, head, version }: RemoteStagesOptions) {
     this.task = task;
+    this.#keeps = (version ?? VERSIONS.stages.newest) >= KEEPS_SINCE;
     this.#connection = new Connection(
       socket,
       {
@@ -60,9 +63,10 @@ export class RemoteStages implements StageRunner {
 
   start(
     stage: Stage,
-    inputs: readonly Tensor[],
+    inputs: readonly (Tensor | undefined)[],
     timeoutMs: number | undefined,
-    done: StageDone,
+    done: StageEnded,
+    run: number,
   ): (() => void) | undefined {
     if (this.#failure) {
       done(this.#failure, []);
@@ -71,10 +75,32 @@ export class RemoteStages implements StageRunner {
     const number = this.#numbers.get(stage.hash) ?? this.#register(stage);
     const id = this.#nextCall;
     this.#nextCall = (id + 1) % 2 ** 32;
-    this.#connection.send({ kind: KIND.run, id, head: encodeRun(number, timeoutMs), tensors: inputs });
+    const kept = this.#keepsIn(stage) ? { run, keeping: stage } : undefined;
+    const head = encodeRun({ stage: number, timeoutMs, kept });
+    const present = new Set(kept?.keeping.present.map(({ at }) => at));
+    const tensors = inputs.filter((tensor, at): tensor is Tensor => !present.has(at));
+    this.#connection.send({ kind: KIND.run, id, head, tensors });
     if (this.#calls.size === 0) this.#connection.ref();
     this.#calls.set(id, { stage, done });
     return () => this.#connection.send({ kind: KIND.cancel, id, head: EMPTY, tensors: [] });
+  }
+
+  forget(run: number): void {
+    if (this.#keeps && !this.#failure)
+      this.#connection.send({ kind: KIND.forget, id: run, head: EMPTY, tensors: [] });
+  }
+
+  #keepsIn({ present, keeps, withheld }: Stage): boolean {
+    return this.#keeps && present.length + keeps.length + withheld.length > 0;
+  }
+
+  /** The outputs of a call by position; undefined if the reply does not have those that were asked for. */
+  #outputsOf({ stage }: Call, tensors: readonly Tensor[]): readonly (Tensor | undefined)[] | undefined {
+    const withheld = new Set(this.#keeps ? stage.withheld : []);
+    if (tensors.length + withheld.size !== stage.outputs.length) return undefined;
+    if (withheld.size === 0) return tensors;
+    let next = 0;
+    return stage.outputs.map((_, at) => (withheld.has(at) ? undefined : tensors[next++]));
   }
 
   /** The number is recorded only if the registration could be encoded: the peer knows no other ones. */
@@ -98,8 +124,9 @@ export class RemoteStages implements StageRunner {
       call.done(decodeFailure(head, this.task), []);
       return;
     }
-    if (kind === KIND.result && call && tensors.length === call.stage.outputs.length) {
-      call.done(undefined, tensors);
+    const outputs = kind === KIND.result && call ? this.#outputsOf(call, tensors) : undefined;
+    if (outputs) {
+      call?.done(undefined, outputs);
       return;
     }
     for (const tensor of tensors) tensor.dispose();

@@ -85,7 +85,9 @@ class Caller {
   }
 
   run(id: number, stage: number, values: number[] | Float32Array): void {
-    this.send(KIND.run, id, encodeRun(stage, undefined), [Tensor.of(values, { dtype: 'float32' })]);
+    this.send(KIND.run, id, encodeRun({ stage: stage, timeoutMs: undefined }), [
+      Tensor.of(values, { dtype: 'float32' }),
+    ]);
   }
 
   async reply(count = 1): Promise<Message[]> {
@@ -152,9 +154,23 @@ describe('messages out of order', () => {
       /invalid message/,
       (caller) => caller.send(KIND.register, 0, Buffer.from('{'), [Tensor.of([1])]),
     ],
-    'a run with a short head': [
-      /head of 8 bytes, not 3/,
-      (caller) => caller.send(KIND.run, 0, Buffer.alloc(3)),
+    'a run with a short head': [/head of 3 bytes/, (caller) => caller.send(KIND.run, 0, Buffer.alloc(3))],
+    'a run with a list that is not there': [
+      /truncated/,
+      (caller) => caller.send(KIND.run, 0, Buffer.from(Uint32Array.of(0, 0, 1, 0xffff_ffff).buffer)),
+    ],
+    'a run with more than its lists': [
+      /head of 28 bytes, not 24/,
+      (caller) => caller.send(KIND.run, 0, Buffer.from(new Uint32Array(7).buffer)),
+    ],
+    'a run that uses a tensor which is not kept': [
+      /tensor 3 of run 5 is not here/,
+      (caller, stage) => {
+        const keeping = { present: [{ at: 0, tensor: 3 }], keeps: [], withheld: [] };
+        caller.register(0, stage);
+        const kept = { run: 5, keeping };
+        caller.send(KIND.run, 0, encodeRun({ stage: 0, timeoutMs: undefined, kept }));
+      },
     ],
   };
 
@@ -177,7 +193,7 @@ describe('messages out of order', () => {
     const caller = await Caller.connect();
     caller.register(0, stageOf());
     caller.send(KIND.cancel, 12);
-    caller.send(KIND.run, 1, encodeRun(0, undefined));
+    caller.send(KIND.run, 1, encodeRun({ stage: 0, timeoutMs: undefined }));
     caller.run(2, 0, [3]);
     const replies = await caller.reply(2);
     expect(replies.map(({ kind, id }) => [kind, id]).sort()).toEqual([

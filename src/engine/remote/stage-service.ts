@@ -5,6 +5,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import type { HostedStage } from '../host/hosted-stage.js';
 import type { StageHost } from '../host/stage-host.js';
 import { Connection, type Message } from '../wire/connection.js';
+import { type AfterCall, KeptTensors } from './kept-tensors.js';
 import { decodeRegister, decodeRun, encodeFailure, KIND } from './protocol.js';
 
 const EMPTY = new Uint8Array(0);
@@ -17,7 +18,7 @@ export interface StageServiceOptions {
   readonly label: string;
   readonly head?: Uint8Array;
   /** The version of the stage protocol that both tasks speak. */
-  readonly version?: number;
+  readonly version?: number | undefined;
   /** Called when the connection has ended, with the reason. */
   readonly onClose?: (error: ShoalError) => void;
 }
@@ -28,6 +29,8 @@ export class StageService {
   readonly #stages = new Map<number, HostedStage | ShoalError>();
   /** The runs that have not ended, with their cancel functions. */
   readonly #runs = new Map<number, (() => void) | undefined>();
+  /** @internal */
+  readonly kept = new KeptTensors();
   /** Resolves when the connection is closed and no run of it is running any more. */
   readonly ended: Promise<void>;
   #end = () => {};
@@ -45,7 +48,7 @@ export class StageService {
         onMessage: (message) => this.#receive(message),
         onClose: (error) => {
           for (const cancel of [...this.#runs.values()]) cancel?.();
-          if (this.#runs.size === 0) this.#end();
+          this.#endIfIdle();
           onClose?.(error);
         },
       },
@@ -62,6 +65,7 @@ export class StageService {
       if (kind === KIND.run) this.#run(id, head, tensors);
       else if (kind === KIND.register) this.#register(id, head, tensors);
       else if (kind === KIND.cancel) this.#runs.get(id)?.();
+      else if (kind === KIND.forget) this.kept.forget(id);
       else throw new Error(`unknown kind of message ${kind}`);
     } catch (cause) {
       for (const tensor of tensors) tensor.dispose();
@@ -87,15 +91,15 @@ export class StageService {
   }
 
   #run(id: number, head: Uint8Array, tensors: readonly Tensor[]): void {
-    const { stage: number, timeoutMs } = decodeRun(head);
+    const { stage: number, timeoutMs, kept } = decodeRun(head);
     const stage = this.#stages.get(number);
     if (stage === undefined) throw new Error(`stage ${number} is not registered`);
     if (this.#runs.has(id)) throw new Error(`run ${id} is already running`);
+    const call = this.kept.call(kept, tensors);
     const done = (error: ShoalError | undefined, outputs: readonly Tensor[]) => {
       this.#runs.delete(id);
-      for (const tensor of tensors) tensor.dispose();
-      this.#reply(id, error, outputs);
-      if (this.#runs.size === 0 && this.#connection.closed) this.#end();
+      this.#reply(id, error, outputs, call.end(error ? undefined : outputs));
+      this.#endIfIdle();
     };
     if (stage instanceof ShoalError) {
       done(stage, []);
@@ -112,20 +116,34 @@ export class StageService {
       return;
     }
     this.#runs.set(id, undefined);
-    const cancel = stage.start(tensors, timeoutMs, done);
+    const cancel = stage.start(call.inputs, timeoutMs, done);
     if (cancel && this.#runs.has(id)) this.#runs.set(id, cancel);
   }
 
-  #reply(id: number, error: ShoalError | undefined, outputs: readonly Tensor[]): void {
+  /** Nothing uses what is kept when the connection is closed and the last run has ended. */
+  #endIfIdle(): void {
+    if (this.#runs.size > 0 || !this.#connection.closed) return;
+    this.kept.clear();
+    this.#end();
+  }
+
+  /** Sends the outputs but for those that are withheld, and frees them but for those that are kept. */
+  #reply(
+    id: number,
+    error: ShoalError | undefined,
+    outputs: readonly Tensor[],
+    { isSent, isKept }: AfterCall,
+  ): void {
     try {
       if (!error) {
-        this.#connection.send({ kind: KIND.result, id, head: EMPTY, tensors: outputs });
+        const tensors = outputs.filter((_, at) => isSent(at));
+        this.#connection.send({ kind: KIND.result, id, head: EMPTY, tensors });
         return;
       }
     } catch (cause) {
       error = isShoalError(cause) ? cause : new ShoalError('SHOAL_INTERNAL', messageOf(cause), { cause });
     } finally {
-      for (const output of outputs) output.dispose();
+      for (const [at, output] of outputs.entries()) if (!isKept(at)) output.dispose();
     }
     this.#connection.send({ kind: KIND.failure, id, head: encodeFailure(error), tensors: [] });
   }

@@ -1,6 +1,7 @@
 /** Damaged and hostile input: a coded error, no other effect, and nothing left behind. */
 import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { VERSIONS } from '../../bytes/versions.js';
 import { isShoalError, type ShoalError } from '../../errors/errors.js';
 import { liveHandles } from '../../native/handle.js';
 import { nativeBytes } from '../../native/pressure.js';
@@ -106,7 +107,7 @@ describe('a decoder', () => {
     const descriptors = 32 + 8;
     const cases: [Buffer, RegExp][] = [
       [setUint32(small, 0, 0x20544547), /header of a message is invalid/],
-      [setUint32(small, 0, 0x0003_0253), /version 2 of the format/],
+      [setUint32(small, 0, 0x0003_0953), /version 9 of the format/],
       [setUint32(small, 20, 1), /header of a message is invalid/],
       [setUint32(small, 8, 0xffffffff), /head of 4294967295 bytes exceeds/],
       [setUint32(small, 12, 70_000), /70000 tensors exceed/],
@@ -225,7 +226,7 @@ describe('a connection', () => {
     // The descriptor of a tensor of 256 MB, and a few of its bytes.
     const size = 2 ** 28;
     const announced = Buffer.alloc(32 + 24 + 100);
-    announced.writeUInt32LE(0x0000_0153, 0);
+    announced.writeUInt32LE(0x53 | (VERSIONS.stages.newest << 8), 0);
     announced.writeUInt32LE(1, 12);
     announced.writeUInt32LE(24, 16);
     announced.writeBigUInt64LE(BigInt(size), 24);

@@ -1,0 +1,196 @@
+/**
+ * The bytes that a run sends between tasks, against what TensorFlow's partitioning sends: each tensor once to each other
+ * task that uses it.
+ */
+import { expect, it } from 'vitest';
+import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
+import { bytesOf } from '../../src/engine/partition/lateness.js';
+import { NeededOps, type RunRequest } from '../../src/engine/partition/needed.js';
+import { partition } from '../../src/engine/partition/partition.js';
+import { placeOps } from '../../src/engine/partition/placement.js';
+import type { Plan } from '../../src/engine/partition/plan.js';
+import { PLACEMENT, SELF } from '../../src/engine/testing/hosts.js';
+import { Graph } from '../../src/graph/graph.js';
+import type { Operation, Output } from '../../src/graph/operation.js';
+import { tf } from '../../src/index.js';
+import type { Optimizer } from '../../src/optimizers/optimizer.js';
+
+const PS = '/job:ps/task:0';
+const [ROWS, COLUMNS] = [512, 256];
+/** Ids, factors and the global step: a scalar may cross twice. */
+const SMALL = 4096;
+
+type Wanted = Pick<RunRequest, 'fetches' | 'targets'>;
+const wanted = (targets: readonly Operation[], fetches: readonly Output[] = []): Wanted => ({
+  fetches,
+  targets,
+});
+
+const inputs = () => tf.device(SELF, () => tf.randomUniform([32, ROWS]));
+const table = (name: string) =>
+  tf.variable(name, { shape: [ROWS, COLUMNS], initializer: tf.zerosInitializer() });
+const lossOf = (w: ReturnType<typeof table>) => inputs().matMul(w).square().mean();
+const globalStep = () => tf.getOrCreateGlobalStep();
+
+/** A training step of a dense layer with this optimizer, and with what `more` adds on the ps. */
+const trained = (
+  optimizer: () => Optimizer,
+  more: (w: ReturnType<typeof table>, step: Operation) => Operation = (_, step) => step,
+) => {
+  const w = table('w');
+  const step = optimizer().minimize(lossOf(w), { globalStep: globalStep() });
+  return wanted([more(w, step)]);
+};
+
+/** Decay of the weights by a factor that the worker computes, after the step. */
+const withDecay = (w: ReturnType<typeof table>, step: Operation): Operation =>
+  tf.controlDependencies([step], () => {
+    const rate = tf.device(SELF, () => tf.randomUniform([]));
+    return tf.device(PS, () => w.assignSub(w.read().mul(rate)));
+  });
+
+/** Gradients that are clipped where the variable is. */
+const clipped = (optimizer: Optimizer) => {
+  const w = table('w');
+  const limited = optimizer
+    .computeGradients(lossOf(w), { varList: [w] })
+    .map(
+      ([gradient, variable]) =>
+        [tf.device(PS, () => tf.clipByNorm(gradient as Output, 1)), variable] as const,
+    );
+  return wanted([optimizer.applyGradients(limited, { globalStep: globalStep() })]);
+};
+
+const row = (index: (w: ReturnType<typeof table>) => Output) => {
+  const w = table('w');
+  return wanted([], [tf.device(PS, () => index(w))]);
+};
+const chosen = () => tf.device(SELF, () => tf.randomUniform([], 0, ROWS, { dtype: 'int32' }));
+const zero = () => tf.device(SELF, () => tf.constant(Int32Array.of(0)).reshape([]));
+const ids = () => tf.device(SELF, () => tf.randomUniform([64], 0, ROWS, { dtype: 'int64' }));
+
+const CASES: Readonly<Record<string, () => Wanted>> = {
+  'gradient descent': () => trained(() => tf.train.sgd(0.1)),
+  'gradient descent with decay on the ps': () => trained(() => tf.train.sgd(0.1), withDecay),
+  'momentum with decay on the ps': () => trained(() => tf.train.momentum(0.1, 0.9), withDecay),
+  'Adagrad with decay on the ps': () => trained(() => tf.train.adagrad(0.1), withDecay),
+  'Adadelta with decay on the ps': () => trained(() => tf.train.adadelta(0.1), withDecay),
+  'Adam with decay on the ps': () => trained(() => tf.train.adam(0.1), withDecay),
+  AdamW: () => trained(() => tf.train.adamw(0.1)),
+  'RMSProp with decay on the ps': () => trained(() => tf.train.rmsprop(0.1), withDecay),
+  'FTRL with decay on the ps': () => trained(() => tf.train.ftrl(0.1), withDecay),
+  'gradients clipped on the ps': () => clipped(tf.train.sgd(0.1)),
+  'Adam with gradients clipped on the ps': () => clipped(tf.train.adam(0.1)),
+  'moving averages': () =>
+    trained(
+      () => tf.train.sgd(0.1),
+      (w, step) => {
+        const average = new tf.train.ExponentialMovingAverage(0.99, { numUpdates: globalStep().read() });
+        return tf.controlDependencies([step], () => average.apply([w]));
+      },
+    ),
+  'moving averages beside the step': () => {
+    const w = table('w');
+    const step = tf.train.sgd(0.1).minimize(lossOf(w), { globalStep: globalStep() });
+    const rate = tf.device(SELF, () => tf.randomUniform([]));
+    const average = tf.device(PS, () =>
+      tf.variable('average', { shape: [ROWS, COLUMNS], initializer: tf.zerosInitializer() }),
+    );
+    return wanted([step, tf.device(PS, () => average.assignSub(average.read().sub(w.read()).mul(rate)))]);
+  },
+  'a row of a variable, sliced on the ps': () =>
+    row((w) => tf.slice(w.read(), tf.stack([chosen(), zero()]), [1, COLUMNS])),
+  'a gather from a value that was read': () => row((w) => tf.gather(w.read().mul(2), ids())),
+  'a gather from a variable': () => row((w) => tf.gather(w, ids())),
+  'a norm of the weights that scales them': () => {
+    const w = table('w');
+    const limit = tf.device(SELF, () => tf.randomUniform([]));
+    return wanted([
+      tf.device(PS, () => {
+        const value = w.read();
+        return w.assign(value.mul(limit.div(value.square().sum().sqrt().add(1))));
+      }),
+    ]);
+  },
+  'an embedding with a regularizer': () => {
+    const w = table('w');
+    const rows = tf.nn.embeddingLookup(w, ids());
+    const penalty = tf.device(PS, () => tf.l2Loss(w.read()).mul(0.01));
+    const loss = rows.square().mean().add(penalty);
+    return wanted([tf.train.adagrad(0.1).minimize(loss, { globalStep: globalStep() })]);
+  },
+  'partitioned variables': () => {
+    const w = tf.variable('w', {
+      shape: [ROWS, COLUMNS],
+      initializer: tf.zerosInitializer(),
+      partitioner: tf.fixedSizePartitioner(2),
+    }) as unknown as ReturnType<typeof table>;
+    return wanted([tf.train.adam(0.1).minimize(lossOf(w), { globalStep: globalStep() })]);
+  },
+  'batch norm statistics': () => {
+    const w = table('w');
+    const { mean, variance } = tf.moments(inputs().matMul(w), [0]);
+    const averages = ['mean', 'variance'].map((name) =>
+      tf.variable(name, { shape: [COLUMNS], initializer: tf.zerosInitializer(), trainable: false }),
+    );
+    const updates = [mean, variance].map((value, at) => {
+      const average = averages[at] as ReturnType<typeof table>;
+      return tf.device(average.device, () => average.assignSub(average.read().sub(value).mul(0.01)));
+    });
+    const step = tf.train.sgd(0.1).minimize(mean.square().mean(), { globalStep: globalStep() });
+    return wanted([step, ...updates]);
+  },
+  'a large update that two later stages use': () => {
+    const [a, b] = [table('a'), tf.device(PS, () => table('b'))];
+    const value = tf.device(SELF, () => tf.randomUniform([ROWS, COLUMNS]));
+    const first = tf.device(PS, () => a.assignAdd(value));
+    const token = tf.device(SELF, () => tf.controlDependencies([first], () => tf.randomUniform([])));
+    return wanted([tf.device(PS, () => b.assignAdd(value.mul(token)))]);
+  },
+};
+
+it.each(Object.entries(CASES))('%s: no more than TensorFlow sends', (_, build) => {
+  const graph = new Graph();
+  const { fetches, targets } = graph.asDefault(() =>
+    tf.device(replicaDeviceSetter({ psTasks: 2, workerDevice: SELF }), build),
+  );
+  const request: RunRequest = { fetches, targets, feeds: [] };
+  const plan = partition(graph, request, PLACEMENT);
+  const sent = sentBytes(plan, graph);
+  const expected = tensorflowBytes(request);
+  expect(expected).toBeGreaterThan(0);
+  expect(sent, `${sent} bytes; TensorFlow sends ${expected}`).toBeLessThanOrEqual(1.1 * expected + SMALL);
+});
+
+/** What a plan sends over connections. */
+function sentBytes({ stages }: Plan, graph: Graph): number {
+  const sizes = new Map<number, number>();
+  for (const { outputs, spec } of stages)
+    for (const [i, tensor] of outputs.entries()) {
+      const [, name = '', index] = /^(.*):(\d+)$/.exec(spec.outputs[i] ?? '') ?? [];
+      sizes.set(tensor, bytesOf(graph.operation(name).output(Number(index))));
+    }
+  let sum = 0;
+  for (const { task, inputs, outputs, present, withheld } of stages) {
+    if (task === SELF) continue;
+    const here = new Set(present.map(({ at }) => at));
+    for (const [at, tensor] of inputs.entries()) if (!here.has(at)) sum += sizes.get(tensor) as number;
+    for (const [at, tensor] of outputs.entries())
+      if (!withheld.includes(at)) sum += sizes.get(tensor) as number;
+  }
+  return sum;
+}
+
+/** What TensorFlow sends, with its ops on the same tasks. What the direct engine copies counts for neither. */
+function tensorflowBytes(request: RunRequest): number {
+  const needed = new NeededOps(request);
+  const taskOf = placeOps(needed, PLACEMENT);
+  const sent = new Map<string, number>();
+  const use = (output: Output, task: string | undefined) => {
+    if (needed.isCopied(output.op) || taskOf.get(output.op) === task) return;
+    sent.set(`${output.name} ${task}`, bytesOf(output));
+  };
+  for (const op of needed.ops) for (const input of needed.inputsOf(op)) use(input, taskOf.get(op));
+  for (const output of request.fetches) use(output, SELF);
+  return [...sent.values()].reduce((a, b) => a + b, 0);
+}
