@@ -12,6 +12,7 @@ import { resolve } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
+import { joinSignals } from '../../async/joined-signal.js';
 import { describeError, invalid, ShoalError } from '../../errors/errors.js';
 import { makeDirectorySync } from '../../files/directories.js';
 import { Uploads } from '../../store/disk/blob-upload.js';
@@ -429,7 +430,8 @@ function routes(
     const work = admissions.admit(from, 'call', what);
     try {
       await work.ready;
-      const signal = AbortSignal.any([gone.signal, closing, work.signal]);
+      using joined = joinSignals(gone.signal, closing, work.signal);
+      const { signal } = joined;
       signal.throwIfAborted();
       return { result: (await handler(payload, { from, signal, work })) ?? null };
     } finally {

@@ -6,6 +6,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted, withDeadline } from '../../async/deadline.js';
+import { type JoinedSignal, joinSignals } from '../../async/joined-signal.js';
 import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
@@ -40,6 +41,8 @@ interface Generation {
   readonly over: AbortController;
   /** Callers' signals, each combined with `over`: created once, since the sources never release a combined signal. */
   readonly joined: WeakMap<AbortSignal, AbortSignal>;
+  /** Callers' signals of earlier runs: one that comes only once is joined for its run. */
+  readonly seen: WeakSet<AbortSignal>;
   /** A run could not reach a ps: all ps are probed before the next run. */
   doubtful: boolean;
 }
@@ -82,7 +85,8 @@ export class ClusterSession {
   async #run(fetches: Fetch, options: RunOptions): Promise<unknown> {
     const generation = await this.current(options.signal);
     const { session, over } = generation;
-    const signal = options.signal ? joinSignals(generation, options.signal) : over.signal;
+    using joined = signalOf(generation, options.signal);
+    const { signal } = joined;
     const confirmed = this.#server.engine.confirmCurrent();
     if (confirmed) await confirmed;
     try {
@@ -150,7 +154,15 @@ export class ClusterSession {
     // Its loss has ended no session, because there was none.
     const lost = this.#server.lostPs();
     if (lost.length > 0) throw new ShoalError('SHOAL_TF_UNAVAILABLE', `${lost.join(', ')} was lost again`);
-    this.#generation = { epoch, session, over, ps: members, joined: new WeakMap(), doubtful: false };
+    this.#generation = {
+      epoch,
+      session,
+      over,
+      ps: members,
+      joined: new WeakMap(),
+      seen: new WeakSet(),
+      doubtful: false,
+    };
     return this.#generation;
   }
 
@@ -222,11 +234,17 @@ export class ClusterSession {
   }
 }
 
-function joinSignals({ joined, over }: Generation, signal: AbortSignal): AbortSignal {
-  const known = joined.get(signal);
-  if (known) return known;
-  const made = AbortSignal.any([signal, over.signal]);
+/** A signal that ends a run of the generation. Most runs have the same one, which is joined with that of the generation once. */
+function signalOf({ joined, seen, over }: Generation, signal: AbortSignal | undefined): JoinedSignal {
+  const shared = signal ? joined.get(signal) : over.signal;
+  if (shared) return { signal: shared, [Symbol.dispose]: () => {} };
+  const own = signal as AbortSignal;
+  if (!seen.has(own)) {
+    seen.add(own);
+    return joinSignals(own, over.signal);
+  }
+  const made = AbortSignal.any([own, over.signal]);
   setMaxListeners(0, made);
-  joined.set(signal, made);
-  return made;
+  joined.set(own, made);
+  return { signal: made, [Symbol.dispose]: () => {} };
 }

@@ -1,7 +1,7 @@
 /** The global step of saves and restores. On a cluster the step of a snapshot must not be lower than any before. */
 
 import type { SavedStep } from '../../checkpoint/save.js';
-import { invalid } from '../../errors/errors.js';
+import { invalid, isShoalError } from '../../errors/errors.js';
 import { isOutputLike, type OutputLike } from '../../graph/operation.js';
 import { Tensor } from '../../tensor/tensor.js';
 import { globalStepOf } from '../../variables/global-step.js';
@@ -19,8 +19,12 @@ export async function readStep(
   const read = async (source: OutputLike) =>
     (await session.run(source.toOutput(), { timeoutMs: READ_MS, ...(signal ? { signal } : {}) })).number();
   const alarm = session.server?.checkpoints.stepAlarm;
-  const now =
-    globalStep && (await (alarm ? alarm.read(globalStep, () => read(globalStep)) : read(globalStep)));
+  const reading = globalStep && (alarm ? alarm.read(globalStep, () => read(globalStep)) : read(globalStep));
+  const now = await reading?.catch((error: unknown) => {
+    // A saver of some variables, with a number of its own, needs no value of the global step.
+    if (given !== undefined && isShoalError(error, 'SHOAL_TF_FAILED_PRECONDITION')) return undefined;
+    throw error;
+  });
   const counted = now === undefined ? {} : { globalStep: now };
   const source = given ?? globalStep ?? 0;
   if (source === globalStep && now !== undefined) return { step: now, ...counted };

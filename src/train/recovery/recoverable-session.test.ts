@@ -1,5 +1,5 @@
 /** Recovery in one process: TensorFlow's op destroys a variable, as the loss of a ps does. */
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { taskId } from '../../cluster/spec/task-id.js';
 import { ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
@@ -45,6 +45,23 @@ function sessionOf(parts: Model, runner: Session, options: Partial<RecoverableOp
 
 const numbers = async (session: RecoverableSession, { w, b }: Model) =>
   (await session.run([w, b])).map((value) => value.number());
+
+it('combines no signals in a step: Node would keep them', async () => {
+  const parts = model();
+  await using runner = Session.open({ graph: parts.graph });
+  const { session } = sessionOf(parts, runner, { signal: new AbortController().signal });
+  await session.ready();
+  const any = vi.spyOn(AbortSignal, 'any');
+  try {
+    for (let i = 0; i < 20; i++) {
+      await session.run(parts.train);
+      await session.run(parts.train, { signal: new AbortController().signal });
+    }
+    expect(any).not.toHaveBeenCalled();
+  } finally {
+    any.mockRestore();
+  }
+});
 
 describe('variables without values', () => {
   it('are restored by the chief before any is initialized', async () => {

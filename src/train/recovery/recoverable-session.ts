@@ -7,6 +7,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { withDeadline } from '../../async/deadline.js';
+import { joinSignals } from '../../async/joined-signal.js';
 import { firstLineOf, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Fetch, Fetches, FetchResult } from '../../session/fetches.js';
@@ -84,12 +85,13 @@ export class RecoverableSession {
   #recovering: Promise<void> | undefined;
   #recoveries = 0;
   /** Ends the steps that are running. */
-  #steps = stepsController();
+  #steps: StepSignals;
   /** `inputReleases` at the last readiness. */
   #releases: number | undefined;
 
   constructor(options: RecoverableOptions) {
     this.#options = options;
+    this.#steps = stepSignals(options.signal);
     this.graph = options.graph;
     this.#isRecoverable = options.isRecoverable ?? isRecoverable;
     this.#readiness = new Readiness({ ...options, isRecoverable: this.#isRecoverable });
@@ -143,7 +145,7 @@ export class RecoverableSession {
     await this.ready();
     const { gate } = this.#options;
     if (!gate) return this.#runStep(fetches, options, around);
-    await this.#enter(gate, this.#options.stop ?? this.#signal(options));
+    await this.#enterWith(gate, options);
     try {
       const result = await this.#runStep(fetches, options, around);
       // The step has succeeded: if its number cannot be read, the next step reports it.
@@ -168,12 +170,11 @@ export class RecoverableSession {
       );
     before?.();
     const begun = performance.now();
-    const { signal: steps } = this.#steps;
-    const signal = options.signal ? AbortSignal.any([options.signal, steps]) : steps;
-    const result = await this.#runOnce(fetches, { ...options, signal }).catch((error: unknown) => {
-      const isEnded = steps.aborted && !options.signal?.aborted && !this.#options.signal?.aborted;
+    const { own, all } = this.#steps;
+    const result = await this.#runOnce(fetches, options, all).catch((error: unknown) => {
+      const isEnded = own.signal.aborted && !options.signal?.aborted && !this.#options.signal?.aborted;
       if (isEnded && isShoalError(error, 'SHOAL_ABORTED'))
-        throw new ShoalError('SHOAL_TF_ABORTED', 'it was ended by a recovery', { cause: steps.reason });
+        throw new ShoalError('SHOAL_TF_ABORTED', 'it was ended by a recovery', { cause: own.signal.reason });
       if (options.timeoutMs === undefined && isDeadline(error)) this.#timedOut.add(error as ShoalError);
       throw error;
     });
@@ -182,6 +183,13 @@ export class RecoverableSession {
     this.#options.onStepTime?.(ms);
     await after?.(result);
     return result;
+  }
+
+  async #enterWith(gate: StepGate, { signal: own }: RunOptions): Promise<void> {
+    const { stop, signal } = this.#options;
+    if (stop || !signal || !own) return this.#enter(gate, stop ?? signal ?? own);
+    using either = joinSignals(signal, own);
+    await this.#enter(gate, either.signal);
   }
 
   /** A step that waits for a recovery does not count as running: a pause does not wait for it. */
@@ -230,8 +238,8 @@ export class RecoverableSession {
   async recoverBeside(error: unknown, { endsSteps }: { readonly endsSteps: boolean }): Promise<void> {
     const recovered = this.recover(error);
     if (endsSteps && this.#recovering) {
-      this.#steps.abort(error);
-      this.#steps = stepsController();
+      this.#steps.own.abort(error);
+      this.#steps = stepSignals(this.#options.signal);
     }
     await recovered;
   }
@@ -255,21 +263,26 @@ export class RecoverableSession {
     }
   }
 
-  async #runOnce<const F extends Fetches>(fetches: F, options: RunOptions): Promise<FetchResult<F>> {
+  /** `signal` ends the run, as that of its options does. */
+  async #runOnce<const F extends Fetches>(
+    fetches: F,
+    options: RunOptions,
+    signal = this.#options.signal,
+  ): Promise<FetchResult<F>> {
     const { runner } = this.#options;
-    const signal = this.#signal(options);
     if (this.#recovering) await this.#recovering;
     const stepMs = this.#limit.ms;
-    return runner.run(fetches as Fetch, {
-      ...(Number.isFinite(stepMs) ? { timeoutMs: stepMs } : {}),
-      ...options,
-      ...(signal ? { signal } : {}),
-    }) as Promise<FetchResult<F>>;
-  }
-
-  #signal({ signal: own }: RunOptions): AbortSignal | undefined {
-    const { signal } = this.#options;
-    return signal && own ? AbortSignal.any([signal, own]) : (own ?? signal);
+    const either = signal && options.signal ? joinSignals(signal, options.signal) : undefined;
+    const until = either?.signal ?? signal ?? options.signal;
+    try {
+      return (await runner.run(fetches as Fetch, {
+        ...(Number.isFinite(stepMs) ? { timeoutMs: stepMs } : {}),
+        ...options,
+        ...(until ? { signal: until } : {}),
+      })) as FetchResult<F>;
+    } finally {
+      either?.[Symbol.dispose]();
+    }
   }
 
   /** Reports the global step to a gate that pauses at a step. */
@@ -320,11 +333,19 @@ export class RecoverableSession {
   }
 }
 
-function stepsController(): AbortController {
-  const controller = new AbortController();
+interface StepSignals {
+  /** Ends the steps that are running. */
+  readonly own: AbortController;
+  /** Fires with the session's signal too; one for all steps, because runs remember it. */
+  readonly all: AbortSignal;
+}
+
+function stepSignals(signal: AbortSignal | undefined): StepSignals {
+  const own = new AbortController();
+  const all = signal ? AbortSignal.any([signal, own.signal]) : own.signal;
   // Every step in flight adds a listener.
-  setMaxListeners(0, controller.signal);
-  return controller;
+  setMaxListeners(0, own.signal, all);
+  return { own, all };
 }
 
 /** Whether a change of the cluster explains an error. */

@@ -4,6 +4,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { withDeadline } from '../../async/deadline.js';
+import { joinSignals } from '../../async/joined-signal.js';
 import { hintLineOf, ShoalError } from '../../errors/errors.js';
 
 /** How long aborted work may take to end before the recovery continues without it. */
@@ -35,9 +36,13 @@ export class RecoveryGuard {
         ),
       );
     }
-    const running = work(signal ? AbortSignal.any([signal, lost.signal]) : lost.signal);
+    const joined = joinSignals(lost.signal, signal);
+    const running = work(joined.signal);
     this.#running.add(running);
-    const forget = () => void this.#running.delete(running);
+    const forget = () => {
+      joined[Symbol.dispose]();
+      this.#running.delete(running);
+    };
     running.then(forget, forget);
     return running;
   }

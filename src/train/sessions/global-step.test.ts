@@ -7,7 +7,7 @@ import { GradientDescentOptimizer } from '../../optimizers/index.js';
 import { Session } from '../../session/session.js';
 import type { DType } from '../../tensor/dtype.js';
 import { Tensor } from '../../tensor/tensor.js';
-import { getGlobalStep } from '../../variables/global-step.js';
+import { createGlobalStep, getGlobalStep } from '../../variables/global-step.js';
 import { newVariable } from '../../variables/variable-scope.js';
 import { latestCheckpoint } from '../checkpoints/latest-checkpoint.js';
 import { Saver } from '../checkpoints/saver.js';
@@ -99,4 +99,15 @@ it('a saver takes the number of a checkpoint as a number, a value, an output or 
     names.push((await saver.save(session, `${directory}/m`, { globalStep })).replace(/.*-/, ''));
   expect(names).toEqual(['4', '5', '6', '7', '1', '0']);
   await expect(saver.save(session, `${directory}/m`, { globalStep: 0.5 })).rejects.toThrow(/integer/);
+});
+
+it('a saver of other variables, with a number of its own, needs no value of the global step', async () => {
+  const { graph, weight } = counted('unset');
+  graph.asDefault(() => createGlobalStep());
+  await using session = Session.open({ graph });
+  await session.run(weight.initializer);
+  const saver = graph.asDefault(() => new Saver({ varList: [weight] }));
+  const path = `${space.path()}/model`;
+  expect(await saver.save(session, path, { globalStep: 5 })).toBe(`${path}-5`);
+  await expect(saver.save(session, path)).rejects.toMatchObject({ code: 'SHOAL_TF_FAILED_PRECONDITION' });
 });
