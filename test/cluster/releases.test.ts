@@ -19,11 +19,11 @@ beforeAll(() => {
   home = mkdtempSync(join(tmpdir(), 'shoal-releases-'));
   next = makeRelease(join(home, 'next'), {
     release: '90.0.0',
-    versions: { agent: [1, 2], stages: [1, 2], checkpoint: [1, 3] },
+    versions: { agent: [1, 2], stages: [1, 3], checkpoint: [1, 3] },
   });
   afterNext = makeRelease(join(home, 'after-next'), {
     release: '91.0.0',
-    versions: { agent: [1, 2], stages: [2, 3] },
+    versions: { agent: [1, 2], stages: [3, 4] },
   });
 });
 afterAll(() => rmSync(home, { recursive: true, force: true }));
@@ -57,7 +57,7 @@ test('a job trains while each task is replaced by one of the next release', {
   const refused = tasks.start('worker', 1, [], undefined, {}, afterNext);
   expect(await refused.exit).toBe(1);
   expect(refused.output()).toMatch(
-    /job:worker\/task:1 \(Shoal 91\.0\.0\) speaks versions 2 to 3 of the stage protocol, \/job:\w+\/task:\d \(Shoal [\d.]+\) speaks version 1: they cannot work together/,
+    /job:worker\/task:1 \(Shoal 91\.0\.0\) speaks versions 3 to 4 of the stage protocol, \/job:\w+\/task:\d \(Shoal [\d.]+\) speaks versions 1 to 2: they cannot work together/,
   );
   expect(chief.output()).toMatch(/a request is refused: .*task:1 \(Shoal 91\.0\.0\)/);
   await waitForMore(chief, STEP);
