@@ -162,7 +162,7 @@ export function stridedSlice<D extends DType>(
 }
 
 export interface GatherOptions extends OpOptions {
-  /** The axis to gather along; default: 0. */
+  /** The axis to gather along; default: `batchDims`. */
   readonly axis?: number;
   /** The number of leading batch axes; default: 0. */
   readonly batchDims?: number;
@@ -172,7 +172,7 @@ export interface GatherOptions extends OpOptions {
 export function gather<D extends DType>(
   x: Operand<D>,
   indices: Operand,
-  { axis = 0, batchDims = 0, ...rest }: GatherOptions = {},
+  { batchDims = 0, axis = batchDims, ...rest }: GatherOptions = {},
 ): Output<D> {
   if (isPartReader<D>(x) && axis === 0 && batchDims === 0)
     return x.readRows(asOutput(integers(indices)), rest);

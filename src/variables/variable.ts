@@ -9,6 +9,7 @@ import type { Attrs } from '../graph/attributes.js';
 import { currentGraph, type Graph, type OpOptions } from '../graph/graph.js';
 import type { Operation, Output, OutputLike } from '../graph/operation.js';
 import { activeScope, scopeOf } from '../graph/scope.js';
+import { type GatherOptions, gather } from '../ops/arrays.js';
 import { asOutput, build, type Operand } from '../ops/build.js';
 import { type ChainMethods, installChain } from '../ops/chain.js';
 import * as raw from '../ops/generated/index.js';
@@ -194,9 +195,9 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
     return graph === this.graph ? graph.colocateWith(this.handle, make) : make();
   }
 
-  /** Some rows of the value, without reading the rest. */
-  gather(indices: Operand, options: OpOptions = {}): Output<D> {
-    return this.#gather(indices, {}, options);
+  /** Some rows of the value, without reading the rest; along another axis as `tf.gather`. */
+  gather(indices: Operand, options: GatherOptions = {}): Output<D> {
+    return gather(this as Operand<D>, indices, options);
   }
 
   /** The same for indices that the caller guarantees to be distinct: their gradient needs no summing. */

@@ -69,6 +69,7 @@ describe('a variable', () => {
         [4, 1],
       ],
       [() => tf.gather(v, [1], { axis: 1 }), 'GatherV2', [[2], [4], [6]]],
+      [() => v.gather([1], { axis: 1 }), 'GatherV2', [[2], [4], [6]]],
     ] as const) {
       const rows = inGraph(make);
       expect(rows.op.type).toBe(type);

@@ -105,7 +105,7 @@ export class Admissions {
   async #allOver({ task }: Identity, earlier: readonly Work[]): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<'late'>((resolve) => {
-      timer = setTimeout(() => resolve('late'), this.#endMs);
+      timer = setTimeout(() => resolve('late'), this.#endMs).unref();
     });
     const outcome = await Promise.race([Promise.all(earlier.map(({ over }) => over)), late]);
     clearTimeout(timer);

@@ -24,8 +24,8 @@ export interface LinkOptions {
   readonly now: () => number;
   /** A peer rejected this task: retrying will not help. */
   readonly onRefusal: (address: string, reason: string) => void;
-  /** A peer is of a release that cannot work with this one. */
-  readonly onMismatch: (error: ShoalError) => void;
+  /** A peer of a release that cannot work with this one has answered; `peers` counts the addresses of such peers. */
+  readonly onMismatch: (error: ShoalError, peers: number) => void;
 }
 
 interface Connection {
@@ -44,6 +44,8 @@ export class Links {
   readonly #connections = new Map<string, Connection>();
   readonly #inflight = new Map<string, Inflight>();
   readonly #problems = new Map<string, string>();
+  /** The addresses whose last answer was that the releases cannot work together. */
+  readonly #mismatched = new Set<string>();
   readonly #stop = new AbortController();
 
   constructor(options: LinkOptions) {
@@ -94,6 +96,7 @@ export class Links {
       const kind = type === 'check' ? 'probe' : type;
       const answer = await client.exchange(kind, message, { timeoutMs, signal: this.#stop.signal });
       this.#problems.delete(address);
+      this.#mismatched.delete(address);
       dispatch({
         type: 'heard',
         now: now(),
@@ -120,7 +123,9 @@ export class Links {
       this.#options.onRefusal(address, describeError(error));
     }
     this.#problems.set(address, problem);
-    if (isMismatch) this.#options.onMismatch(error);
+    if (!isMismatch) return;
+    this.#mismatched.add(address);
+    this.#options.onMismatch(error, this.#mismatched.size);
   }
 
   /** The persistent connection to an address, opened if there is none for that task. */

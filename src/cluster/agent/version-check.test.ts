@@ -98,9 +98,9 @@ test('the refusal is not retried, and names the caller', async () => {
   expect(asked()).toBe(2);
 });
 
-function join(peer: string, exits: ShoalError[] = []) {
+function join(peer: string, exits: ShoalError[] = [], others: readonly string[] = []) {
   return joinCluster({
-    spec: new ClusterSpec({ ps: [peer], worker: ['127.0.0.1:1', '127.0.0.1:2'] }),
+    spec: new ClusterSpec({ ps: [peer, ...others], worker: ['127.0.0.1:1', '127.0.0.1:2'] }),
     self: WORKER,
     listen: '127.0.0.1:0',
     security: { kind: 'none' },
@@ -123,4 +123,14 @@ test('a task that is refused before any peer has recorded it ends', async () => 
   await expect
     .poll(() => exits.map(({ code }) => code), { timeout: 30_000 })
     .toEqual(['SHOAL_VERSION_MISMATCH']);
+});
+
+test('one process of another release, which an upgrade has left behind, keeps no task from starting', async () => {
+  const { address, asked } = await laterTask();
+  const exits: ShoalError[] = [];
+  // The other tasks are starting.
+  const task = await join(address, exits, ['127.0.0.1:3', '127.0.0.1:4']);
+  closing.push(() => task.leave());
+  await expect.poll(asked, { timeout: 30_000 }).toBeGreaterThan(3);
+  expect(exits).toEqual([]);
 });

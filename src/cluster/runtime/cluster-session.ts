@@ -49,6 +49,7 @@ interface Generation {
 
 const LEAVE_MS = 10_000;
 const CLOSE_MS = 5_000;
+const PAST_CLOSE_MS = 30_000;
 
 export class ClusterSession {
   readonly graph: Graph;
@@ -61,6 +62,8 @@ export class ClusterSession {
   #last: EngineSession | undefined;
   #opening: Promise<Generation> | undefined;
   #retiring: Promise<void> = Promise.resolve();
+  /** Settles when the session of the last past epoch is closed. */
+  #closing: Promise<void> = Promise.resolve();
   #closed = false;
 
   constructor(server: ClusterServer, graph: Graph, options: ClusterSessionOptions) {
@@ -188,11 +191,21 @@ export class ClusterSession {
       return;
     }
     this.#retiring = this.#leave(past.session);
-    void this.#retiring
-      .then(() => past.session.close({ timeoutMs: 30_000 }))
+    this.#closing = this.#retiring
+      .then(() => past.session.close({ timeoutMs: PAST_CLOSE_MS }))
       .catch(() => {
         // The ps of a past epoch may be gone.
       });
+  }
+
+  /**
+   * Ends all runs of the current session, on the ps too, and opens another one for the next run. Aborting a run of
+   * TensorFlow's engine ends only the caller's wait for it.
+   */
+  async renew(why: string): Promise<void> {
+    this.#retire(why);
+    this.#retiring = this.#closing;
+    await this.#closing;
   }
 
   async #leave(session: Runner): Promise<void> {

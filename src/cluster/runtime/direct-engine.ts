@@ -178,8 +178,9 @@ export class DirectEngine implements Engine {
       const version = commonVersion(VERSIONS.stages, versions.stages);
       return new RemoteStages(socket, { task, label, head, version });
     } catch (cause) {
-      // A retry does not help against wrong credentials.
-      if (isShoalError(cause, 'SHOAL_FORBIDDEN')) throw cause;
+      // A retry does not help against wrong credentials or another release.
+      if (isShoalError(cause, 'SHOAL_FORBIDDEN') || isShoalError(cause, 'SHOAL_VERSION_MISMATCH'))
+        throw cause;
       throw new ShoalError('SHOAL_TF_UNAVAILABLE', `no connection to ${task}: ${firstLineOf(cause)}`, {
         task,
         cause,

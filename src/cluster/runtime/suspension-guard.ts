@@ -31,10 +31,12 @@ export class SuspensionGuard {
   /** Rejects if this process was replaced, or if that is not known after a suspension. Undefined: no doubt. */
   confirm(): Promise<void> | undefined {
     this.#check();
-    if (!this.#isDoubtful) return undefined;
-    this.#asking ??= this.#ask().finally(() => {
-      this.#asking = undefined;
-    });
+    // A run that begins while others wait for the answer waits for it too.
+    if (this.#asking === undefined && this.#isDoubtful) {
+      this.#asking = this.#ask().finally(() => {
+        this.#asking = undefined;
+      });
+    }
     return this.#asking;
   }
 

@@ -42,7 +42,7 @@ import { parseAddress } from '../spec/address.js';
 import { advertisedAddress } from '../spec/own-address.js';
 import { compareTasks, type TaskId } from '../spec/task-id.js';
 import { busyText, clusterStatus } from './cluster-status.js';
-import { earlierIncarnations } from './earlier-incarnations.js';
+import { areMost, earlierIncarnations } from './earlier-incarnations.js';
 import { reportExposure } from './exposure.js';
 import { type Clock, type JoinOptions, SYSTEM_CLOCK } from './join-options.js';
 import { PeerClients } from './peer-clients.js';
@@ -128,9 +128,10 @@ export class ClusterTask {
       dispatch: (event) => this.#dispatch(event),
       now: () => this.#clock.now(),
       onRefusal: (_, reason) => options.onNotice?.(`${this.task}: ${reason}`),
-      // Of two tasks that cannot work together, the one ends that no peer has recorded: nothing depends on it.
-      onMismatch: ({ message: why, hint }) => {
-        if (!this.#now().settled)
+      // A task ends that no peer has recorded, so that nothing depends on it, and that cannot work with most of them.
+      onMismatch: ({ message: why, hint }, peers) => {
+        const others = options.spec.tasks.filter(({ id }) => id !== options.self);
+        if (!this.#now().settled && areMost(peers, others.length))
           this.#perform({ type: 'exit', reason: { kind: 'incompatible', why, hint } });
       },
     });

@@ -17,20 +17,18 @@ export interface EarlierIncarnationsOptions {
 }
 
 /**
- * Slow peers are skipped. Rejects if this release cannot work with most of those that answer: with fewer, those are the
- * ones that do not belong to the cluster.
+ * Slow peers are skipped. Rejects if this release cannot work with most of them: with fewer, those are the ones that do
+ * not belong to the cluster, such as a process that an upgrade has left behind.
  */
 export async function earlierIncarnations(
   self: TaskId,
   { contacts, clientOf, timeoutMs, wall, onNotice }: EarlierIncarnationsOptions,
 ): Promise<ClusterStatus['members']> {
   const mismatches: unknown[] = [];
-  let compatible = 0;
   const answers = contacts.map(async (contact) => {
     const client = clientOf(contact);
     try {
       const { members } = await client.status({ timeoutMs, once: true });
-      compatible += 1;
       const limit = wall + MAX_LEAD;
       return members.filter((member) => member.task === self && member.incarnation <= limit);
     } catch (error) {
@@ -43,6 +41,10 @@ export async function earlierIncarnations(
     }
   });
   const earlier = (await Promise.all(answers)).flat();
-  if (mismatches.length > compatible) throw mismatches[0];
+  const others = contacts.filter(({ task }) => task !== self);
+  if (mismatches.length > 0 && areMost(mismatches.length, others.length)) throw mismatches[0];
   return earlier;
 }
+
+/** Whether so many peers are at least half of all. */
+export const areMost = (count: number, all: number): boolean => 2 * count >= all;

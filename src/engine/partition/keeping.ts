@@ -41,19 +41,19 @@ export function keepingOf(stages: readonly Bare[], fetches: Plan['fetches'], sel
     for (const tensor of inputs) if (stages[makers.get(tensor) ?? -1]?.task !== task) forCaller.add(tensor);
 
   const earlier = stagesBefore(stages);
-  /** The stages after which a task has a tensor. */
-  const holders = new Map<string, number[]>();
+  /** The stage after which a task has a tensor. There is one at most: a task keeps one copy under the number of a tensor. */
+  const holders = new Map<string, number>();
   const uses = new Map<string, number>();
   const present = stages.map(({ task, inputs }, at) => {
     if (task === self) return [];
     return inputs.flatMap((tensor, position) => {
       const maker = makers.get(tensor);
       const key = `${task} ${tensor}`;
-      const known = holders.get(key) ?? (maker !== undefined && stages[maker]?.task === task ? [maker] : []);
-      const holder = known.find((one) => earlier[at]?.has(one));
-      // Two stages that may run at the same time both get it.
-      holders.set(key, holder === undefined ? [...known, at] : known);
-      if (holder === undefined) return [];
+      const isMade = maker !== undefined && stages[maker]?.task === task;
+      const holder = holders.get(key) ?? (isMade ? maker : undefined);
+      if (holder === undefined) holders.set(key, at);
+      // A stage that may start before the holder has ended gets the tensor as well.
+      if (holder === undefined || !earlier[at]?.has(holder)) return [];
       uses.set(`${holder} ${tensor}`, (uses.get(`${holder} ${tensor}`) ?? 0) + 1);
       return [{ at: position, tensor }];
     });

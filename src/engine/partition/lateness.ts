@@ -49,21 +49,18 @@ export class Lateness {
   }
 
   /**
-   * The last level, up to `end`, at which the unit gets the same value as at an earlier one: before the first write that is
-   * not ordered with it.
+   * Whether the unit gets the same value at any time: each write of the run is ordered with it. Levels do not order stages
+   * that do not depend on each other.
    */
-  lastLevel(unit: Unit, end: number, earliest: (unit: Unit) => number): number {
+  isSame(unit: Unit): boolean {
     const writers = new Set(
       unit.ops.flatMap((op) =>
         [...this.#objectsOf(op)].flatMap((name) => [...(this.#writers.get(name) ?? [])]),
       ),
     );
-    if (writers.size === 0) return end;
+    if (writers.size === 0) return true;
     const ordered = new Set([...reach(unit, ({ after }) => after), ...reach(unit, ({ before }) => before)]);
-    return Math.min(
-      end,
-      ...Array.from(writers, (writer) => (ordered.has(writer) ? end : earliest(writer) - 1)),
-    );
+    return Array.from(writers).every((writer) => ordered.has(writer));
   }
 
   /** The names of the objects whose handles the op takes. */

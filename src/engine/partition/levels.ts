@@ -92,15 +92,10 @@ function chooseLevels(order: readonly Unit[], lateness: Lateness): void {
     const isCertain = (level: number) => certain.has(`${level} ${unit.task}`);
     let level = Math.max(0, ...Array.from(unit.before, (one) => one.level + distance(one, unit)));
     while (level < end && !isCertain(level)) level += 1;
-    if (level < end && lateness.isBetter(unit)) {
-      const last = lateness.lastLevel(unit, end, (one) => at(earliest, one));
-      for (let later = last; later > level; later--)
-        if (later === end || isCertain(later)) {
-          level = later;
-          break;
-        }
-    }
-    unit.level = level;
+    let later = end;
+    while (later > level && !isCertain(later)) later -= 1;
+    const isKept = later > level && Array.from(unit.after).some((user) => at(earliest, user) > level);
+    unit.level = isKept && lateness.isBetter(unit) && lateness.isSame(unit) ? later : level;
   }
 }
 

@@ -24,6 +24,8 @@ export interface KeptCall {
   end(outputs: readonly Tensor[] | undefined): AfterCall;
 }
 
+/** As many runs as a caller may have at once: each may hold memory. */
+const MOST_RUNS = 4096;
 const NOTHING_KEPT: AfterCall = { isSent: () => true, isKept: () => false };
 
 export class KeptTensors {
@@ -36,7 +38,10 @@ export class KeptTensors {
     return size;
   }
 
-  /** Begins a call with the tensors that were sent. Throws if a tensor that it names is not here. */
+  /**
+   * Begins a call with the tensors that were sent. Throws a ShoalError if a tensor that it names is not here, or too many
+   * runs keep tensors.
+   */
   call(kept: RunCall['kept'], sent: readonly Tensor[]): KeptCall {
     if (!kept) {
       const end = () => {
@@ -47,6 +52,12 @@ export class KeptTensors {
     }
     const { run, keeping } = kept;
     const { present, keeps } = keeping;
+    if (keeps.length > 0 && !this.#runs.has(run) && this.#runs.size >= MOST_RUNS) {
+      throw new ShoalError(
+        'SHOAL_TF_RESOURCE_EXHAUSTED',
+        `tensors of ${MOST_RUNS} runs of this task are kept, and of no more`,
+      );
+    }
     const withheld = new Set(keeping.withheld);
     const here = new Map(present.map(({ at, tensor }) => [at, this.#find(run, tensor)]));
     let next = 0;
@@ -89,7 +100,7 @@ export class KeptTensors {
   #find(run: number, number: number): Tensor {
     const kept = this.#runs.get(run)?.get(number);
     if (kept) return kept.tensor;
-    throw new ShoalError('SHOAL_CORRUPT', `tensor ${number} of run ${run} is not here`);
+    throw new ShoalError('SHOAL_INTERNAL', `tensor ${number} of run ${run} is not here`);
   }
 
   #keep(run: number, number: number, kept: KeptTensor): void {

@@ -14,7 +14,7 @@ import { PLACEMENT } from '../testing/hosts.js';
 import { randomNumbers } from '../testing/random-graph.js';
 import { SocketPairs } from '../testing/socket-pair.js';
 import { Connection, type Message } from '../wire/connection.js';
-import { encodeRegister, encodeRun, KIND } from './protocol.js';
+import { decodeFailure, encodeRegister, encodeRun, KIND } from './protocol.js';
 import { StageService } from './stage-service.js';
 
 const TASK = '/job:ps/task:0';
@@ -163,15 +163,6 @@ describe('messages out of order', () => {
       /head of 28 bytes, not 24/,
       (caller) => caller.send(KIND.run, 0, Buffer.from(new Uint32Array(7).buffer)),
     ],
-    'a run that uses a tensor which is not kept': [
-      /tensor 3 of run 5 is not here/,
-      (caller, stage) => {
-        const keeping = { present: [{ at: 0, tensor: 3 }], keeps: [], withheld: [] };
-        caller.register(0, stage);
-        const kept = { run: 5, keeping };
-        caller.send(KIND.run, 0, encodeRun({ stage: 0, timeoutMs: undefined, kept }));
-      },
-    ],
   };
 
   it.each(Object.entries(cases))(
@@ -201,6 +192,47 @@ describe('messages out of order', () => {
       [KIND.failure, 1],
     ]);
     caller.connection.close();
+  });
+
+  it('a run that uses a tensor which is not kept fails alone, and is not repeated as after a loss', async () => {
+    const before = liveHandles().tensor;
+    const caller = await Caller.connect();
+    caller.register(0, stageOf());
+    const keeping = { present: [{ at: 0, tensor: 3 }], keeps: [], withheld: [] };
+    const kept = { run: 5, keeping };
+    caller.send(KIND.run, 1, encodeRun({ stage: 0, timeoutMs: undefined, kept }));
+    caller.run(2, 0, [3]);
+    const replies = await caller.reply(2);
+    const failure = replies.find(({ id }) => id === 1);
+    expect(failure && decodeFailure(failure.head, TASK)).toMatchObject({
+      code: 'SHOAL_INTERNAL',
+      message: 'tensor 3 of run 5 is not here',
+    });
+    expect(replies.find(({ id }) => id === 2)?.kind).toBe(KIND.result);
+    for (const { tensors } of replies) for (const tensor of tensors) tensor.dispose();
+    caller.connection.close();
+    await caller.closed;
+    expect(liveHandles().tensor).toBe(before);
+  });
+
+  it('the number of runs that keep tensors is bounded', async () => {
+    const caller = await Caller.connect();
+    caller.register(0, stageOf());
+    const keeping = { present: [], keeps: [{ at: 0, tensor: 1, uses: 1 }], withheld: [] };
+    const run = (number: number) => {
+      const head = encodeRun({ stage: 0, timeoutMs: undefined, kept: { run: number, keeping } });
+      caller.send(KIND.run, number, head, [Tensor.of([1, 2], { dtype: 'float32' })]);
+    };
+    for (let number = 0; number < 4096; number += 1024) {
+      for (let i = 0; i < 1024; i++) run(number + i);
+      const kinds = (await caller.reply(1024)).map(({ kind }) => kind);
+      expect(new Set(kinds)).toEqual(new Set([KIND.result]));
+    }
+    run(4096);
+    const [refused] = await caller.reply();
+    expect(refused && decodeFailure(refused.head, TASK).code).toBe('SHOAL_TF_RESOURCE_EXHAUSTED');
+    caller.connection.close();
+    await caller.closed;
   });
 
   it('random sequences end with a coded error or with replies, and leave nothing behind', async () => {

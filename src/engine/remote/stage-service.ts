@@ -5,8 +5,8 @@ import type { Tensor } from '../../tensor/tensor.js';
 import type { HostedStage } from '../host/hosted-stage.js';
 import type { StageHost } from '../host/stage-host.js';
 import { Connection, type Message } from '../wire/connection.js';
-import { type AfterCall, KeptTensors } from './kept-tensors.js';
-import { decodeRegister, decodeRun, encodeFailure, KIND } from './protocol.js';
+import { type AfterCall, type KeptCall, KeptTensors } from './kept-tensors.js';
+import { decodeRegister, decodeRun, encodeFailure, KIND, type RunCall } from './protocol.js';
 
 const EMPTY = new Uint8Array(0);
 /** More runs at once than any caller has: each holds its inputs in memory. */
@@ -95,7 +95,8 @@ export class StageService {
     const stage = this.#stages.get(number);
     if (stage === undefined) throw new Error(`stage ${number} is not registered`);
     if (this.#runs.has(id)) throw new Error(`run ${id} is already running`);
-    const call = this.kept.call(kept, tensors);
+    const call = this.#begin(id, kept, tensors);
+    if (call === undefined) return;
     const done = (error: ShoalError | undefined, outputs: readonly Tensor[]) => {
       this.#runs.delete(id);
       this.#reply(id, error, outputs, call.end(error ? undefined : outputs));
@@ -118,6 +119,18 @@ export class StageService {
     this.#runs.set(id, undefined);
     const cancel = stage.start(call.inputs, timeoutMs, done);
     if (cancel && this.#runs.has(id)) this.#runs.set(id, cancel);
+  }
+
+  /** A call that needs a tensor which is not here, or keeps too much, fails alone; the other runs of the peer continue. */
+  #begin(id: number, kept: RunCall['kept'], tensors: readonly Tensor[]): KeptCall | undefined {
+    try {
+      return this.kept.call(kept, tensors);
+    } catch (error) {
+      if (!isShoalError(error)) throw error;
+      for (const tensor of tensors) tensor.dispose();
+      this.#connection.send({ kind: KIND.failure, id, head: encodeFailure(error), tensors: [] });
+      return undefined;
+    }
   }
 
   /** Nothing uses what is kept when the connection is closed and the last run has ended. */

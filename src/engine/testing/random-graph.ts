@@ -28,8 +28,11 @@ export function randomNumbers(seed: number): (below: number) => number {
   };
 }
 
-/** `tasks` devices; '' for an op without a device. `scope` keeps the variables of different graphs apart. */
-export function randomGraph(seed: number, devices: readonly string[], scope: string): RandomGraph {
+/**
+ * `tasks` devices; '' for an op without a device. `scope` keeps the variables of different graphs apart. All tensors are
+ * vectors of `size` elements.
+ */
+export function randomGraph(seed: number, devices: readonly string[], scope: string, size = 2): RandomGraph {
   const random = randomNumbers(seed * 7919 + 1);
   const pick = <T>(items: readonly T[]): T => items[random(items.length)] as T;
   const graph = new Graph();
@@ -42,10 +45,10 @@ export function randomGraph(seed: number, devices: readonly string[], scope: str
       const name = `${scope}/v${at}`;
       const device = pick(devices);
       const handle = graph.device(device, () =>
-        raw.varHandleOp({ dtype: 'float32', shape: [2], sharedName: name, name }),
+        raw.varHandleOp({ dtype: 'float32', shape: [size], sharedName: name, name }),
       );
       const assign = graph.device(device, () =>
-        raw.assignVariableOp(handle, constant(graph, [at + 1, -at], [2])),
+        raw.assignVariableOp(handle, constant(graph, [at + 1, -at], size)),
       );
       init.push(assign);
       return { handle, device, writes: [] as Operation[], reads: [] as Operation[] };
@@ -55,7 +58,7 @@ export function randomGraph(seed: number, devices: readonly string[], scope: str
       return device === '' ? body() : graph.device(device, body);
     };
     const operand = () =>
-      values.length > 0 && random(5) > 0 ? pick(values) : constant(graph, [random(9) / 4, 0.5], [2]);
+      values.length > 0 && random(5) > 0 ? pick(values) : constant(graph, [random(9) / 4, 0.5], size);
     const count = 8 + random(30);
     for (let i = 0; i < count; i++) {
       const controls = all.length > 0 && random(4) === 0 ? [pick(all)] : [];
@@ -63,9 +66,9 @@ export function randomGraph(seed: number, devices: readonly string[], scope: str
         switch (random(8)) {
           case 0: {
             const placeholder = on(() =>
-              raw.placeholder({ dtype: 'float32', shape: random(2) ? [2] : null }),
+              raw.placeholder({ dtype: 'float32', shape: random(2) ? [size] : null }),
             );
-            feeds.push([placeholder, Tensor.of([i / 8, -i / 8], { dtype: 'float32' })]);
+            feeds.push([placeholder, vector([i / 8, -i / 8], size)]);
             return placeholder;
           }
           case 1: {
@@ -73,13 +76,13 @@ export function randomGraph(seed: number, devices: readonly string[], scope: str
             const read = graph.controlDependencies(v.writes, () =>
               graph.colocateWith(v.handle, () => raw.readVariableOp(v.handle, { dtype: 'float32' })),
             );
-            read.setShape([2]);
+            read.setShape([size]);
             v.reads.push(read.op);
             return read;
           }
           case 2: {
             const v = pick(variables);
-            const delta = on(() => raw.mul(operand(), constant(graph, [0.5, 0.25], [2])));
+            const delta = on(() => raw.mul(operand(), constant(graph, [0.5, 0.25], size)));
             const write = graph.controlDependencies([...v.writes, ...v.reads], () =>
               graph.colocateWith(v.handle, () => raw.assignAddVariableOp(v.handle, delta)),
             );
@@ -110,8 +113,13 @@ export function randomGraph(seed: number, devices: readonly string[], scope: str
   });
 }
 
-function constant(graph: Graph, values: number[], shape: number[]): Output {
-  return graph
-    .op('Const', [], { dtype: 'float32', value: Tensor.of(values, { dtype: 'float32', shape }) })
-    .output();
+function constant(graph: Graph, values: number[], size: number): Output {
+  return graph.op('Const', [], { dtype: 'float32', value: vector(values, size) }).output();
 }
+
+/** The values, again and again. */
+const vector = (values: number[], size: number): Tensor =>
+  Tensor.of(
+    Array.from({ length: size }, (_, i) => values[i % values.length] as number),
+    { dtype: 'float32' },
+  );

@@ -269,9 +269,22 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const fallingStepWatch =
     stepAlarm &&
     globalStep &&
-    new FallingStepWatch({ alarm: stepAlarm, runner, globalStep, recoveryGuard, onFall: onError });
+    new FallingStepWatch({
+      alarm: stepAlarm,
+      runner,
+      globalStep,
+      recoveryGuard,
+      lostPs: () => server?.lostPs() ?? [],
+      onFall: onError,
+    });
   const services = options.onOpen?.(place);
-  await server?.checkpoints.lastSteps.begin();
+  await server?.checkpoints.lastSteps.begin().catch(
+    closing(async () => {
+      fallingStepWatch?.[Symbol.dispose]();
+      chiefWatch?.[Symbol.dispose]();
+      await close();
+    }),
+  );
   // Paused steps wait only for a message, which does not keep the process alive.
   const release = server?.keepProcess();
   return {
@@ -386,8 +399,17 @@ async function openRunner(
     });
     const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
     const now = () => session.now();
+    const endRuns = (why: string) => session.renew(why);
     return {
-      runner: { graph, globalStep, server, recoveryGuard, run, now },
+      runner: {
+        graph,
+        globalStep,
+        server,
+        recoveryGuard,
+        run,
+        now,
+        ...(server.engine.kind === 'grpc' && { endRuns }),
+      },
       allThere: (runSignal) => session.current(runSignal),
       close: () => session.close(),
     };

@@ -2,7 +2,9 @@
 import { afterEach, expect, it } from 'vitest';
 import { EngineCluster } from '../../../test/engines/engine-cluster.js';
 import { sleep } from '../../async/deadline.js';
+import type { ClusterSession } from '../../cluster/runtime/cluster-session.js';
 import { TensorFlowServer } from '../../cluster/runtime/tensorflow-server.js';
+import type { EngineKind } from '../../cluster/spec/config.js';
 import { isShoalError, ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
 import { device } from '../../graph/scopes.js';
@@ -28,14 +30,22 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
+interface TrainingOptions {
+  readonly required?: number;
+  readonly stallMs?: number;
+  /** Of a cluster with a ps; default: sessions on one TensorFlow server. */
+  readonly engine?: EngineKind;
+  readonly deterministic?: boolean;
+}
+
 /** Three workers that train, the first of which is the chief. */
 async function training({
   required = WORKERS,
   stallMs = 60_000,
-  isDirect = false,
+  engine,
   deterministic = false,
-} = {}) {
-  const cluster = isDirect ? await EngineCluster.start('direct', { ps: 1, workers: WORKERS }) : undefined;
+}: TrainingOptions = {}) {
+  const cluster = engine && (await EngineCluster.start(engine, { ps: 1, workers: WORKERS }));
   if (cluster) ends.push(() => cluster.close());
   const target = cluster ? '' : (await TensorFlowServer.start({ host: '127.0.0.1', port: 0 })).target;
   const onPs = <T>(body: () => T): T => (cluster ? device('/job:ps/task:0', body) : body());
@@ -83,7 +93,7 @@ async function training({
   const finished = new Set<string>();
   let isWaiting = false;
   const server = {
-    engine: { kind: isDirect ? 'direct' : 'grpc' },
+    engine: { kind: engine ?? 'grpc' },
     finished: {
       has: ({ task }: { task: string }) => finished.has(task),
       onFinished: (listener: typeof tellFinished) => {
@@ -129,12 +139,13 @@ async function training({
     graph: chief.graph,
     run,
     server,
-    recover: isDirect
-      ? async (error: unknown) => {
-          recovered.push(error);
-          await hook.afterCreateSession(runner, coordinator);
-        }
-      : undefined,
+    recover:
+      cluster &&
+      (async (error: unknown) => {
+        recovered.push(error);
+        await hook.afterCreateSession(runner, coordinator);
+      }),
+    endRuns: engine === 'grpc' ? (why: string) => (sessions[0] as ClusterSession).renew(why) : undefined,
   } as unknown as TrainingRunner;
   const coordinator = new Coordinator({ log: () => {} });
   const stops = parts.map(() => new AbortController());
@@ -233,16 +244,20 @@ it('a worker that is alive and does not train delays one step, and the others co
 });
 
 it('a step starts again if gradients are dropped as stale', async () => {
-  const cluster = await training({ stallMs: 1000, isDirect: true });
+  const cluster = await training({ stallMs: 1000, engine: 'direct' });
   await cluster.advances(5);
   await cluster.dropGradients();
   await cluster.advances(60);
 });
 
-it.each([false, true])(
-  'gradients that another run took are computed again: deterministic %s',
-  async (deterministic) => {
-    const cluster = await training({ stallMs: 1000, isDirect: true, deterministic });
+it.each([
+  ['direct', false],
+  ['direct', true],
+  ['grpc', true],
+] as const)(
+  'gradients that another run took are computed again: engine %s, deterministic %s',
+  async (engine, deterministic) => {
+    const cluster = await training({ stallMs: 1000, engine, deterministic });
     await cluster.advances(5);
     await cluster.takeGradient();
     await cluster.advances(20);
@@ -253,7 +268,7 @@ it.each([false, true])(
 );
 
 it.each([false, true])('a step that failed begins a recovery: deterministic %s', async (deterministic) => {
-  const cluster = await training({ isDirect: true, deterministic });
+  const cluster = await training({ engine: 'direct', deterministic });
   await cluster.advances(5);
   const error = new ShoalError('SHOAL_TF_UNAVAILABLE', 'the connection is broken');
   cluster.failStep(error);
@@ -262,7 +277,7 @@ it.each([false, true])('a step that failed begins a recovery: deterministic %s',
 });
 
 it('a step that takes many looks, because a worker computes, is left alone', async () => {
-  const cluster = await training({ stallMs: 1000, isDirect: true, deterministic: true });
+  const cluster = await training({ stallMs: 1000, engine: 'direct', deterministic: true });
   await cluster.advances(5);
   cluster.delay(3000);
   await cluster.advances(2);

@@ -4,6 +4,7 @@
  */
 import { randomInt } from 'node:crypto';
 import { sleep, withDeadline } from '../../async/deadline.js';
+import { joinSignals } from '../../async/joined-signal.js';
 import type { TaskId } from '../../cluster/spec/task-id.js';
 import { describeError, ShoalError } from '../../errors/errors.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
@@ -230,14 +231,17 @@ export class SyncReplicasHook extends SessionRunHook {
     const run = (until: AbortSignal) => session.run({ syncOp, tokensLeft }, { feeds, signal: until });
     if (!(await this.#isStarted(session, signal))) return undefined;
     try {
-      const until = AbortSignal.any([signal, stalled]);
+      using until = joinSignals(signal, stalled);
       // A run that waits for gradients during a loss would otherwise take those of the recovered cluster.
-      return await (session.recoveryGuard?.during('A synchronous step', run, until) ?? run(until));
+      return await (session.recoveryGuard?.during('A synchronous step', run, until.signal) ??
+        run(until.signal));
     } catch (error) {
       if (signal.aborted || session.recoveryGuard?.isStable === false) return undefined;
       const why = stalled.aborted ? (stalled.reason as ShoalError) : error;
       if (!isRecoverable(why)) throw why;
       try {
+        // A run that still waits would take the gradients of the next step.
+        if (stalled.aborted) await session.endRuns?.('a synchronous step made no progress');
         await session.recover?.(why);
       } catch (failure) {
         if (!signal.aborted && !this.#signal?.aborted) throw failure;
@@ -263,14 +267,12 @@ export class SyncReplicasHook extends SessionRunHook {
     stalled: AbortController,
     signal: AbortSignal,
   ): (effect: SyncStallEffect) => void {
-    // TensorFlow's own engine cannot end a run: it would take the gradients of the next one.
-    const canEnd = session.server?.engine.kind === 'direct';
     return ({ type, what }) => {
       this.#waitsFor = type === 'wait' ? what : undefined;
       if (type === 'end') this.#endWithout(session, tokens, signal);
       if (type !== 'recover') return;
       this.#log(what);
-      if (canEnd) stalled.abort(new ShoalError('SHOAL_TF_ABORTED', what));
+      if (session.recover) stalled.abort(new ShoalError('SHOAL_TF_ABORTED', what));
     };
   }
 

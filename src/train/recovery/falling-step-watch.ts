@@ -13,6 +13,8 @@ export interface FallingStepWatchOptions {
   readonly runner: Runner;
   readonly globalStep: Variable;
   readonly recoveryGuard: RecoveryGuard;
+  /** The ps that are known to be lost: a read would only wait for them. */
+  readonly lostPs: () => readonly string[];
   /** Called when the step has fallen. */
   readonly onFall: (error: unknown) => void;
 }
@@ -27,13 +29,14 @@ export class FallingStepWatch implements Disposable {
   }
 
   async #run(): Promise<void> {
-    const { alarm, runner, globalStep, recoveryGuard, onFall } = this.#options;
+    const { alarm, runner, globalStep, recoveryGuard, lostPs, onFall } = this.#options;
     const { signal } = this.#over;
     const step = globalStep.toOutput();
     while (!signal.aborted) {
       try {
         // A program that never closes its session ends all the same.
         await sleep(EVERY_MS, undefined, { signal, ref: false });
+        if (lostPs().length > 0) continue;
         await recoveryGuard.during(
           'A read of the global step',
           (until) =>

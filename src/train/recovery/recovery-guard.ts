@@ -37,7 +37,7 @@ export class RecoveryGuard {
       );
     }
     const joined = joinSignals(lost.signal, signal);
-    const running = work(joined.signal);
+    const running = started(work, joined.signal);
     this.#running.add(running);
     const forget = () => {
       joined[Symbol.dispose]();
@@ -70,4 +70,9 @@ function stableController(): AbortController {
   // Every part of a save or restore adds a listener.
   setMaxListeners(0, controller.signal);
   return controller;
+}
+
+/** An error that is thrown at once rejects, like a later one. */
+async function started<T>(work: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+  return work(signal);
 }

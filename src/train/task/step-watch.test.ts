@@ -24,7 +24,7 @@ const runner = (run: TrainingRunner['run'] = session.run.bind(session), more: ob
 function server(ageMs: number) {
   const steps: number[] = [];
   const onStep: Server['onStep'] = (step) => void steps.push(step);
-  return { steps, onStep, sinceStepMs: ageMs };
+  return { steps, onStep, sinceStepMs: ageMs, lostPs: () => [] };
 }
 
 it('reports the step of a task whose program does not fetch it', async () => {

@@ -11,12 +11,14 @@ import type { TrainingRunner } from './training-runner.js';
 const REPORT_MS = 500;
 const READ_MS = 5000;
 
+type StepServer = Pick<Server, 'onStep' | 'sinceStepMs' | 'lostPs'>;
+
 export class StepWatch {
   readonly #runner: TrainingRunner;
-  readonly #server: Pick<Server, 'onStep' | 'sinceStepMs'>;
+  readonly #server: StepServer;
   #isReading = false;
 
-  constructor(runner: TrainingRunner, server: Pick<Server, 'onStep' | 'sinceStepMs'>) {
+  constructor(runner: TrainingRunner, server: StepServer) {
     this.#runner = runner;
     this.#server = server;
   }
@@ -24,6 +26,8 @@ export class StepWatch {
   /** A training step has ended. */
   made(): void {
     if (this.#isReading || this.#server.sinceStepMs < REPORT_MS) return;
+    // A read would only wait for it, and keep the program running.
+    if (this.#server.lostPs().length > 0) return;
     this.#isReading = true;
     void readQuietly(this.#runner).then((step) => {
       this.#isReading = false;

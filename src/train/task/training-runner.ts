@@ -34,6 +34,11 @@ export interface TrainingRunner extends Runner {
    * and are made again. Undefined without a cluster. @internal
    */
   readonly recover?: (error: unknown) => Promise<void>;
+  /**
+   * Ends the runs of this task that were given up, on the ps too. Undefined if nothing is left of a run whose signal has
+   * fired. @internal
+   */
+  readonly endRuns?: (why: string) => Promise<void>;
   /** Describes recoveries; undefined without a cluster. @internal */
   readonly recoveryReport?: RecoveryReport;
   /** Pauses the steps of this process during a snapshot; undefined on a cluster, which has its own. @internal */
