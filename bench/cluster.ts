@@ -1,22 +1,37 @@
 /**
- * Between-graph asynchronous training: steps per second of all workers of a cluster on this machine. Then the direct
- * engine with mutual TLS against the same without.
+ * Between-graph asynchronous training through the public API: steps per second of all workers of a cluster on this
+ * machine. Both sides are programs of TensorFlow 1 with a Server and a MonitoredTrainingSession, with its defaults and a
+ * checkpoint directory. Then the same models as jobs of `shoal run`, and the direct engine with mutual TLS.
  *
- * `--rounds=3`, `--models=linear,softmax,rows`, `--shapes=1+1,2+3`; these are the defaults.
+ *   --models=linear,softmax,perceptron,dense,rows,gather   default: all
+ *   --shapes=1+1,2+2,2+3       ps + workers; default: all of a model
+ *   --engines=grpc,direct      default: both, which the rows of one against the other need
+ *   --inflight=1,3             steps in flight; default: both
+ *   --only=session|job|tls     the kind of rows; default: all
+ *   --rounds=3                 for TLS 7 turns each
+ *   --warm=8, --seconds=5      of each cluster, before and during a measurement
+ *
+ * One row: `npm run bench -- cluster --models=dense --shapes=2+2 --engines=direct --inflight=1 --only=session`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { initCerts, issueCert } from '../src/cluster/spec/certs.js';
+import { type ClusterModel, describeShape, keyOf, MODELS, type Shape } from './cluster/models.js';
 import {
   type ClusterRates,
   type ClusterRun,
+  ENGINES,
+  type Engine,
   inBothOrders,
   runCluster,
   TURN_START_SECONDS,
 } from './cluster/run-cluster.js';
-import { type Benchmark, compare, type Row, type Side } from './harness.js';
+import { runJob } from './cluster/run-job.js';
+import { type Benchmark, type Better, compare, type Row, type Side } from './harness.js';
 
+const INFLIGHT = [1, 3];
+const KINDS = ['session', 'job', 'tls'];
 const ROUNDS = 3;
 /** Node compiles the hot code meanwhile, in all processes at once. */
 const WARM_SECONDS = 8;
@@ -24,153 +39,149 @@ const SECONDS = 5;
 /** The turns of two clusters that run at the same time, and how many there are in a round. */
 const TURN_SECONDS = 1;
 const TURNS = 7;
+/** With TLS against without. */
+const TLS_GOAL = 0.85;
 
-const MODELS = [
-  { id: 'linear', name: 'linear regression', goals: { grpc: [1, 1.5], direct: [3, 4] } },
-  { id: 'softmax', name: 'softmax regression, batch 100', goals: { grpc: [1, 1.5], direct: [2.5, 3] } },
-  {
-    id: 'rows',
-    name: 'a row sliced on the ps from eight variables of 64 MB',
-    goals: { grpc: [1, 1], direct: [1, 1] },
-  },
-] as const;
-/** The models of the rows about TLS. */
-const TLS_MODELS = MODELS.filter(({ id }) => id !== 'rows');
-const SHAPES = [
-  { ps: 1, workers: 1 },
-  { ps: 2, workers: 3 },
-];
-const ENGINES = ['grpc', 'direct'] as const;
-const INFLIGHT = [1, 3] as const;
+type Report = (row: Row) => void;
 
-type Engine = (typeof ENGINES)[number];
+interface Choice {
+  readonly engines: readonly Engine[];
+  readonly inflight: readonly number[];
+  readonly kinds: readonly string[];
+  readonly rounds: number;
+  readonly warm: number;
+  readonly seconds: number;
+}
 
 export const benchmark: Benchmark = {
   name: 'cluster',
   about: 'steps per second of a cluster, on both engines, against between-graph tf.compat.v1 in Python',
   async run(report, _log, flags) {
-    const rounds = Number(flags.get('rounds') ?? ROUNDS);
-    const models = flags.get('models')?.split(',') ?? MODELS.map(({ id }) => id);
-    const shapes = flags.get('shapes')?.split(',') ?? SHAPES.map(({ ps, workers }) => `${ps}+${workers}`);
-    for (const { id, name, goals } of MODELS.filter(({ id }) => models.includes(id))) {
-      for (const { ps, workers } of SHAPES.filter(({ ps, workers }) => shapes.includes(`${ps}+${workers}`))) {
-        const python: number[] = [];
-        const rows = ENGINES.flatMap((engine) =>
-          INFLIGHT.map((inflight, at) => ({
-            engine,
-            inflight,
-            goal: goals[engine][at] as number,
-            runs: [] as ClusterRates[],
-          })),
-        );
-        for (let round = 0; round < rounds; round++) {
-          python.push((await measure('python', id, ps, workers, 1)).rate);
-          for (const { engine, inflight, runs } of rows)
-            runs.push(await measure('shoal', id, ps, workers, inflight, engine));
-        }
-        for (const { engine, inflight, goal, runs } of rows) {
-          const what = `${name}, ${shapeOf(ps, workers)}, ${engine}, ${inflight} in flight`;
-          const rates = runs.map(({ rate }) => rate);
-          report(compare('cluster', what, 'steps/s', 'higher', rates, python, goal));
-        }
-        const perStep = (engine: Engine) =>
-          rows
-            .filter((row) => row.engine === engine && row.inflight === 1)
-            .flatMap(({ runs }) =>
-              runs.flatMap(({ cpuMs, rate }) =>
-                cpuMs === undefined ? [] : [(1000 * cpuMs) / (rate * SECONDS)],
-              ),
-            );
-        const [direct, grpc] = [perStep('direct'), perStep('grpc')];
-        const where = `${name}, ${shapeOf(ps, workers)}, direct against grpc`;
-        if (direct.length > 0) {
-          const row = compare('cluster', where, 'µs of CPU per step', 'lower', direct, grpc, 1);
-          report({ ...row, baselineName: 'grpc engine' });
-        }
-        const memory = (engine: Engine) =>
-          rows
-            .filter((row) => row.engine === engine && row.inflight === 1)
-            .flatMap(({ runs }) =>
-              runs.map(({ psMb, workerMb }) =>
-                Math.max(...[...psMb, ...workerMb].map((mb) => mb ?? Number.NaN)),
-              ),
-            );
-        const [own, other] = [memory('direct'), memory('grpc')];
-        if (![...own, ...other].some(Number.isNaN)) {
-          const row = compare('cluster', `${where}, peak of a task`, 'MB', 'lower', own, other, 1);
-          report({ ...row, baselineName: 'grpc engine' });
-        }
-      }
-    }
-    await tlsRows(report, rounds, models);
+    const chosen = <T extends string>(name: string, all: readonly T[]): readonly T[] => {
+      const given = flags.get(name)?.split(',') ?? all;
+      const unknown = given.filter((one) => !all.includes(one as T));
+      if (unknown.length > 0) throw new Error(`--${name} is of ${all.join(', ')}, not ${unknown.join(', ')}`);
+      return given as readonly T[];
+    };
+    const number = (name: string, byDefault: number) => Number(flags.get(name) ?? byDefault);
+    const ids = chosen(
+      'models',
+      MODELS.map(({ id }) => id),
+    );
+    const keys = chosen('shapes', [...new Set(MODELS.flatMap(({ shapes }) => shapes.map(keyOf)))]);
+    const choice: Choice = {
+      engines: chosen('engines', ENGINES),
+      inflight: chosen('inflight', INFLIGHT.map(String)).map(Number),
+      kinds: chosen('only', KINDS),
+      rounds: number('rounds', ROUNDS),
+      warm: number('warm', WARM_SECONDS),
+      seconds: number('seconds', SECONDS),
+    };
+    const models = MODELS.filter(({ id }) => ids.includes(id));
+    const isChosen = (shape: Shape) => keys.includes(keyOf(shape));
+    for (const model of models)
+      for (const shape of model.shapes.filter(isChosen)) await pythonRows(report, model, shape, choice);
+    if (!choice.kinds.includes('tls') || !choice.engines.includes('direct')) return;
+    for (const model of models)
+      for (const shape of model.tlsShapes.filter(isChosen)) await tlsRows(report, model, shape, choice);
   },
 };
 
-const shapeOf = (ps: number, workers: number): string =>
-  `${ps} ps + ${workers} worker${workers === 1 ? '' : 's'}`;
+async function pythonRows(report: Report, model: ClusterModel, shape: Shape, choice: Choice): Promise<void> {
+  const isJob =
+    choice.kinds.includes('job') && choice.engines.includes('direct') && model.jobShapes?.includes(shape);
+  const sessions = (choice.kinds.includes('session') ? choice.engines : []).flatMap((engine) =>
+    choice.inflight.map((inflight) => ({ engine, inflight, runs: [] as ClusterRates[] })),
+  );
+  const jobs = (isJob ? choice.inflight : []).map((inflight) => ({ inflight, rates: [] as number[] }));
+  if (sessions.length + jobs.length === 0) return;
+  const { warm, seconds } = choice;
+  const python: ClusterRates[] = [];
+  for (let round = 0; round < choice.rounds; round++) {
+    python.push(await runCluster(clusterRun('python', model, shape, choice, {})));
+    for (const { runs, ...variant } of sessions)
+      runs.push(await runCluster(clusterRun('shoal', model, shape, choice, variant)));
+    for (const { inflight, rates } of jobs)
+      rates.push(await runJob({ ...shape, settings: { model: model.id, inflight }, warm, seconds }));
+  }
+  const row = (what: string, unit: string, better: Better, own: Numbers, other: Numbers, goal: number) =>
+    compare('cluster', `${model.name}, ${describeShape(shape)}, ${what}`, unit, better, own, other, goal);
+  const steps = (what: string, own: Numbers, other: Numbers, goal: number) =>
+    row(what, 'steps/s', 'higher', own, other, goal);
+  for (const { engine, inflight, runs } of sessions)
+    report(
+      steps(`${engine}, ${inflight} in flight`, rates(runs), rates(python), goal(model, engine, inflight)),
+    );
+  for (const { inflight, rates: own } of jobs)
+    report(steps(`shoal run, ${inflight} in flight`, own, rates(python), goal(model, 'direct', inflight)));
+  const [direct, grpc] = (['direct', 'grpc'] as const).map((kind) =>
+    sessions.filter(({ engine }) => engine === kind),
+  ) as [typeof sessions, typeof sessions];
+  for (const { inflight, runs } of direct)
+    for (const other of grpc.filter((one) => one.inflight === inflight)) {
+      const found = steps(`direct against grpc, ${inflight} in flight`, rates(runs), rates(other.runs), 1);
+      report({ ...found, baselineName: 'grpc engine' });
+    }
+  // On systems other than Linux there are no values.
+  const costs = (what: string, unit: string, of: (run: ClusterRates) => number) => {
+    const [own, other] = [(direct[0]?.runs ?? []).map(of), python.map(of)];
+    if (own.length > 0 && ![...own, ...other].some(Number.isNaN))
+      report(row(`direct, ${what}`, unit, 'lower', own, other, 1));
+  };
+  costs(
+    'CPU time per step',
+    'µs',
+    ({ cpuMs = Number.NaN, rate }) => (1000 * cpuMs) / (rate * secondsOf(model, choice)),
+  );
+  costs('peak memory of a ps', 'MB', ({ psMb }) => highest(psMb));
+  costs('peak memory of a worker', 'MB', ({ workerMb }) => highest(workerMb));
+}
 
-/** With TLS at most 1.3 times slower. */
-const TLS_GOAL = 1 / 1.3;
+type Numbers = readonly number[];
 
-async function tlsRows(report: (row: Row) => void, rounds: number, models: readonly string[]): Promise<void> {
+const rates = (runs: readonly ClusterRates[]): Numbers => runs.map(({ rate }) => rate);
+
+const highest = (mb: readonly (number | undefined)[]): number =>
+  Math.max(...mb.map((one) => one ?? Number.NaN));
+
+const goal = ({ goals }: ClusterModel, engine: Engine, inflight: number): number =>
+  goals[engine][inflight === 1 ? 0 : 1];
+
+const secondsOf = ({ length = 1 }: ClusterModel, { seconds }: Choice): number => length * seconds;
+
+function clusterRun(
+  side: Side,
+  model: ClusterModel,
+  shape: Shape,
+  choice: Choice,
+  { inflight = 1, engine }: { readonly inflight?: number; readonly engine?: Engine },
+): ClusterRun {
+  const { id } = model;
+  const settings = {
+    model: id,
+    inflight,
+    checkpoints: true,
+    warm: choice.warm,
+    seconds: secondsOf(model, choice),
+  };
+  return { side, program: 'cluster', ...shape, settings, ...(engine && { engine }) };
+}
+
+async function tlsRows(report: Report, model: ClusterModel, shape: Shape, choice: Choice): Promise<void> {
   const certs = await mkdtemp(join(tmpdir(), 'shoal-bench-'));
   try {
     await initCerts({ dir: certs });
     await issueCert({ dir: certs, bearer: 'task' });
-    for (const { id, name, inflight } of TLS_MODELS.filter(({ id }) => models.includes(id)).flatMap((model) =>
-      INFLIGHT.map((inflight) => ({ ...model, inflight })),
-    )) {
-      const [plain, tls] = await plainAndTls(id, inflight, certs, TURNS * rounds);
-      const row = compare(
-        'cluster',
-        `${name}, ${shapeOf(2, 3)}, mutual TLS, ${inflight} in flight`,
-        'steps/s',
-        'higher',
-        tls,
-        plain,
-        TLS_GOAL,
-      );
+    for (const inflight of choice.inflight) {
+      const { settings, ...run } = clusterRun('shoal', model, shape, choice, { inflight, engine: 'direct' });
+      const seconds = TURN_SECONDS * (model.length ?? 1);
+      const inTurns = { ...run, settings: { ...settings, seconds, turnStart: TURN_START_SECONDS } };
+      const [plain, tls] = await inBothOrders(inTurns, { ...inTurns, certs }, TURNS * choice.rounds);
+      const what = `${model.name}, ${describeShape(shape)}, mutual TLS, ${inflight} in flight`;
+      const row = compare('cluster', what, 'steps/s', 'higher', rates(tls), rates(plain), TLS_GOAL);
       report({ ...row, baselineName: 'without TLS' });
     }
   } finally {
     await rm(certs, { recursive: true, force: true });
   }
-}
-
-/** Steps per second without and with TLS. */
-async function plainAndTls(
-  model: string,
-  inflight: number,
-  certs: string,
-  turns: number,
-): Promise<[plain: number[], tls: number[]]> {
-  const run = (own?: string): ClusterRun => ({
-    side: 'shoal',
-    program: 'cluster',
-    ps: 2,
-    workers: 3,
-    settings: {
-      model,
-      inflight,
-      warm: WARM_SECONDS,
-      seconds: TURN_SECONDS,
-      turnStart: TURN_START_SECONDS,
-      certs: own,
-    },
-    engine: 'direct',
-  });
-  const [plain, tls] = await inBothOrders(run(), run(certs), turns);
-  return [plain.map(({ rate }) => rate), tls.map(({ rate }) => rate)];
-}
-
-function measure(
-  side: Side,
-  model: string,
-  ps: number,
-  workers: number,
-  inflight: number,
-  engine?: Engine,
-): Promise<ClusterRates> {
-  const settings = { model, inflight, warm: WARM_SECONDS, seconds: SECONDS };
-  return runCluster({ side, program: 'cluster', ps, workers, settings, ...(engine && { engine }) });
 }

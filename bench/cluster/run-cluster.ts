@@ -1,8 +1,13 @@
 /** Runs a cluster of either side on this machine: starts it, warms it up, measures its workers, and kills it. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
-import { commandOf, environmentOf, localAddresses, ROOT, type Side } from '../harness.js';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { commandOf, environmentOf, localAddresses, type Side } from '../harness.js';
 import { peak } from '../probes/memory.js';
+
+export const ENGINES = ['grpc', 'direct'] as const;
+export type Engine = (typeof ENGINES)[number];
 
 export interface ClusterRun {
   readonly side: Side;
@@ -11,7 +16,9 @@ export interface ClusterRun {
   readonly ps: number;
   readonly workers: number;
   /** The engine of Shoal's tasks; default: Shoal's default. */
-  readonly engine?: 'direct' | 'grpc';
+  readonly engine?: Engine;
+  /** The directory of the certificates of Shoal's tasks; default: none, they use no TLS. */
+  readonly certs?: string;
   /** The settings of the program. */
   readonly settings: Readonly<Record<string, unknown>>;
 }
@@ -21,7 +28,7 @@ export interface ClusterRates {
   readonly rate: number;
   /** CPU time of all tasks during the measurement, in milliseconds; undefined on systems other than Linux. */
   readonly cpuMs: number | undefined;
-  /** The peak resident size of each task since its start, in MB. */
+  /** The peak resident size of each task since its start, in MB; undefined on systems other than Linux. */
   readonly psMb: readonly (number | undefined)[];
   readonly workerMb: readonly (number | undefined)[];
 }
@@ -38,6 +45,8 @@ export interface RunningCluster extends AsyncDisposable {
   readonly warm: () => Promise<void>;
   /** More than once only with the setting `turnStart`. */
   readonly measure: () => Promise<ClusterRates>;
+  /** The variables of the model and their devices, and its most important ops, as the chief has built it. */
+  readonly model: () => Promise<string>;
 }
 
 export async function runCluster(run: ClusterRun): Promise<ClusterRates> {
@@ -99,6 +108,7 @@ export async function startCluster({
   ps,
   workers,
   engine,
+  certs,
   settings,
 }: ClusterRun): Promise<RunningCluster> {
   const hosts = await localAddresses(ps + workers);
@@ -106,23 +116,32 @@ export async function startCluster({
   const [command, file] = commandOf(side, program);
   const env = {
     ...environmentOf(settings),
-    UV_THREADPOOL_SIZE: '16',
+    // A user's program does not set it.
+    UV_THREADPOOL_SIZE: undefined,
     ...(engine && { SHOAL_ENGINE: engine }),
+    ...(certs && { SHOAL_CERTS: certs }),
   };
-  const start = (job: string, index: number): ChildProcess => {
+  const directory = await mkdtemp(join(tmpdir(), 'shoal-bench-'));
+  const start = async (job: string, index: number): Promise<ChildProcess> => {
     const args = [file, `--job_name=${job}`, `--task_index=${index}`, ...flags];
-    const child = spawn(command, args, { cwd: ROOT, env, stdio: ['pipe', 'pipe', 'pipe'] });
+    // Python's Saver needs a directory that all tasks share.
+    const cwd = join(directory, side === 'python' ? 'shared' : `${job}-${index}`);
+    await mkdir(cwd, { recursive: true });
+    const child = spawn(command, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] });
     // An unread pipe would fill up and block the program.
     child.stderr?.resume();
     return child;
   };
-  const servers = Array.from({ length: ps }, (_, i) => start('ps', i));
-  const trainers = Array.from({ length: workers }, (_, i) => start('worker', i));
+  const tasks = (job: string, length: number) => Promise.all(Array.from({ length }, (_, i) => start(job, i)));
+  const [servers, trainers] = [await tasks('ps', ps), await tasks('worker', workers)];
   const children = [...servers, ...trainers];
   const output = (pattern: RegExp) =>
     Promise.all(trainers.map((child, i) => waitForOutput(child, pattern, `${side} worker ${i}`)));
   const memory = (tasks: readonly ChildProcess[]) => Promise.all(tasks.map(({ pid }) => peak(pid ?? 0)));
   return {
+    async model() {
+      return (await output(/^model (.*)$/m))[0] as string;
+    },
     async warm() {
       await output(/^(warm)$/m);
     },
@@ -146,6 +165,7 @@ export async function startCluster({
           (child) => child.exitCode ?? child.signalCode ?? new Promise((done) => child.once('exit', done)),
         ),
       );
+      await rm(directory, { recursive: true, force: true });
     },
   };
 }

@@ -1,5 +1,5 @@
 // One task of the sparse cluster benchmark: the model of scenario 001, trained from TFRecord files.
-import { tf } from '../../dist/index.js';
+import { tf } from 'shoal';
 import { settings, trainTask } from './training-task.mjs';
 
 const { features, batch, files } = settings;
@@ -30,7 +30,7 @@ function build({ psTasks, index }) {
   const logits = tf.embeddingLookupSparse(weights, ids, values, { combiner: 'sum' }).add(bias);
   const loss = tf.losses.sparseSoftmaxCrossEntropy(tf.cast(label, 'int64'), logits);
   const train = tf.train.ftrl(0.01).minimize(loss, { globalStep });
-  return { loss, globalStep, train, init: tf.tablesInitializer() };
+  return { loss, globalStep, train };
 }
 
 await trainTask(build);

@@ -1,47 +1,48 @@
-// One task of a cluster that trains until it is killed. A worker prints "warm" after its warm-up, starts to count at
-// the next input line, and prints "rate STEPS_PER_SECOND": so all workers measure the same seconds. With the setting
-// `turnStart`, the seconds from the first step of a turn until it counts, it can be measured again and again, and makes no
-// steps between the measurements.
+// One task of a cluster that trains until it is killed, as a ported program of TensorFlow 1: `training_task.py` is the same
+// in Python. A worker prints "model VARIABLES AND OPS", and "warm" after its warm-up. It starts to count at the next input
+// line, and prints "rate STEPS_PER_SECOND": so all workers measure the same seconds. With the setting `turnStart`, the
+// seconds from the first step of a turn until it counts, it can be measured again and again, and makes no steps between the
+// measurements. With the setting `checkpoints` the chief saves, and writes event files.
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { replicaDeviceSetter, resolveConfig } from '../../dist/cluster/index.js';
-import { ClusterServer } from '../../dist/cluster/runtime/cluster-server.js';
-import { loadTls } from '../../dist/cluster/spec/security.js';
-import { Graph } from '../../dist/index.js';
-import { RecoverableSession } from '../../dist/train/recovery/recoverable-session.js';
+import { tf } from 'shoal';
+import { MonitoredTrainingSession, Server } from 'shoal/train';
 
 export const settings = JSON.parse(process.env.BENCH);
 
-/** Trains the model of `build` on a worker, after its `init` op if it has one. A ps only serves. */
+/** Trains the model of `build` on a worker. A ps only serves. */
 export async function trainTask(build) {
-  const { spec, task } = resolveConfig({ argv: process.argv.slice(2) });
-  const engine = process.env.SHOAL_ENGINE;
-  const server = await ClusterServer.create({
-    spec,
-    self: task,
-    security: settings.certs ? loadTls(settings.certs, task) : { kind: 'none' },
-    ...(engine && { engine }),
-  });
-  if (String(task).startsWith('/job:ps')) return;
-  const graph = new Graph();
+  const server = await Server.start();
+  const { task } = server.task;
+  if (server.psTasks.includes(task)) return await server.join();
   const psTasks = server.psTasks.length;
-  const device = replicaDeviceSetter({ psTasks, workerDevice: task });
-  const index = Number(/\d+$/.exec(String(task))[0]);
-  const model = graph.asDefault(() => graph.device(device, () => build({ psTasks, index })));
-  const session = new RecoverableSession({ runner: server.session(graph), graph, isChief: server.isChief });
-  await session.ready();
-  if (model.init) await session.runUngated(model.init);
-  await measure(() => session.run([model.train, model.globalStep, model.loss]));
+  const device = tf.replicaDeviceSetter({ psTasks, workerDevice: task });
+  const index = Number(/\d+$/.exec(task)[0]);
+  const { train, globalStep, loss } = tf.device(device, () => build({ psTasks, index }));
+  describe(globalStep.graph);
+  const checkpointDir = settings.checkpoints ? 'train_logs' : undefined;
+  await MonitoredTrainingSession({ server, checkpointDir }, (session) =>
+    measure(() => session.run([train, globalStep, loss])),
+  );
+}
+
+function describe(graph) {
+  const variables = graph.getCollection('variables').map(({ shape, device }) => `[${shape}] ${device}`);
+  const ops = graph.operations().flatMap(({ type }) => (/Apply|Gather/.test(type) ? [type] : []));
+  console.log(`model ${JSON.stringify([variables, ops.sort()])}`);
 }
 
 async function measure(step) {
   const { inflight, warm, seconds, turnStart } = settings;
   let steps = 0;
+  let lastAt = performance.now();
   let turn = Promise.resolve();
   const trainForever = async () => {
-    for (; ; steps++) {
+    for (;;) {
       await turn;
       await step();
+      steps++;
+      lastAt = performance.now();
     }
   };
   const training = Promise.all(Array.from({ length: inflight }, trainForever));
@@ -52,11 +53,16 @@ async function measure(step) {
       if (turnStart) turn = new Promise((resolve) => (go = resolve));
       console.log('warm');
       await once(process.stdin, 'data');
-      go();
-      if (turnStart) await sleep(turnStart * 1000);
-      const [start, before] = [performance.now(), steps];
-      await sleep(seconds * 1000);
-      console.log(`rate ${((steps - before) / (performance.now() - start)) * 1000}`);
+      if (turnStart) {
+        lastAt = performance.now();
+        go();
+        await sleep(turnStart * 1000);
+      }
+      // From the end of a step to the end of a step: the number of long steps in a time would be inexact.
+      const [start, before] = [lastAt, steps];
+      do await sleep(seconds * 1000);
+      while (steps === before);
+      console.log(`rate ${((steps - before) / (lastAt - start)) * 1000}`);
     }
   };
   await Promise.all([training, count()]);

@@ -1,11 +1,13 @@
-# One task of a cluster of Python TensorFlow that trains until it is killed. A worker prints "warm" after its warm-up,
-# starts to count at the next input line, and prints "rate STEPS_PER_SECOND": so all workers measure the same seconds. With
-# the setting `turnStart`, the seconds from the first step of a turn until it counts, it can be measured again and again, and
-# makes no steps between the measurements.
+# One task of a cluster that trains until it is killed, a program of Python TensorFlow: `training-task.mjs` is the same on
+# Shoal. A worker prints "model VARIABLES AND OPS", and "warm" after its warm-up. It starts to count at the next input line,
+# and prints "rate STEPS_PER_SECOND": so all workers measure the same seconds. With the setting `turnStart`, the seconds from
+# the first step of a turn until it counts, it can be measured again and again, and makes no steps between the measurements.
+# With the setting `checkpoints` the chief saves, and writes event files; all tasks share its directory.
 import argparse
 import json
 import os
 import queue
+import re
 import sys
 import threading
 import time
@@ -37,16 +39,13 @@ class Task:
         device = f"/job:worker/task:{self.index}"
         with v1.device(v1.train.replica_device_setter(worker_device=device, cluster=self.cluster)):
             loss, step, train = build()
-        # A worker does not connect to the other workers.
-        config = v1.ConfigProto(device_filters=["/job:ps", device])
+        variables = [f"[{','.join(map(str, v.shape))}] {v.device}" for v in v1.global_variables()]
+        ops = [op.type for op in v1.get_default_graph().get_operations() if re.search("Apply|Gather", op.type)]
+        print("model", json.dumps([variables, sorted(ops)]), flush=True)
         with v1.train.MonitoredTrainingSession(
             master=self.server.target,
             is_chief=self.index == 0,
-            checkpoint_dir=None,
-            save_summaries_steps=None,
-            save_summaries_secs=None,
-            log_step_count_steps=None,
-            config=config,
+            checkpoint_dir="train_logs" if self.bench.get("checkpoints") else None,
         ) as session:
             lines = queue.Queue()
             threading.Thread(target=lambda: [lines.put(line) for line in sys.stdin], daemon=True).start()
