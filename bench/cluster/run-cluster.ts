@@ -140,13 +140,13 @@ export async function startCluster({
   const memory = (tasks: readonly ChildProcess[]) => Promise.all(tasks.map(({ pid }) => peak(pid ?? 0)));
   return {
     async model() {
-      return (await output(/^model (.*)$/m))[0] as string;
+      return (await output(/^model (.*)\n/m))[0] as string;
     },
     async warm() {
-      await output(/^(warm)$/m);
+      await output(/^(warm)\n/m);
     },
     async measure() {
-      const rates = output(/^rate ([\d.]+)$/m);
+      const rates = output(/^rate ([\d.]+)\n/m);
       const before = await cpuMs(children);
       for (const { stdin } of trainers) stdin?.write('go\n');
       const rate = (await rates).reduce((sum, one) => sum + Number(one), 0);
