@@ -3,7 +3,7 @@
  * those of TensorFlow's readers; a row that only they refuse is not found.
  */
 import type { Compression } from '../../formats/tfrecord/compression.js';
-import { count } from '../../text/format.js';
+import { bytes, count } from '../../text/format.js';
 import { bytesOf } from './text-scan.js';
 
 export interface CsvColumn {
@@ -31,6 +31,9 @@ export interface BadRow {
 
 export const EMPTY_FILE = 'the file is empty; it should begin with a header';
 
+/** Longer rows are not searched. */
+const MOST_CHARS = 1 << 20;
+
 interface Row {
   readonly line: number;
   readonly fields: readonly string[];
@@ -46,8 +49,9 @@ export async function findBadRow(
   let isHeader = format.header;
   let isEmpty = true;
   for await (const row of rowsOf(file, format, signal)) {
+    if (!row) return undefined;
     isEmpty = false;
-    const reason = isHeader ? undefined : (row.flaw ?? flawOf(row.fields, format));
+    const reason = row.flaw ?? (isHeader ? undefined : flawOf(row.fields, format));
     if (reason !== undefined) return { line: row.line, reason };
     isHeader = false;
   }
@@ -87,52 +91,111 @@ function isOf(dtype: CsvColumn['dtype'], text: string): boolean {
   }
 }
 
-/** The rows of a file; a field in quotes may contain newlines. */
+/** The rows of a file; undefined for one that is too long, with which the search ends. A field in quotes may contain newlines. */
 async function* rowsOf(
   file: string,
-  { delimiter, quotes, compression }: CsvFormat,
+  format: CsvFormat,
   signal: AbortSignal | undefined,
-): AsyncGenerator<Row> {
-  let text = '';
-  let first = 1;
-  let lines = 0;
-  for await (const line of linesOf(file, compression, signal)) {
-    lines += 1;
-    text = text === '' && first === lines ? line : `${text}\n${line}`;
-    const { fields, flaw, isOpen } = split(text, delimiter, quotes);
-    if (isOpen) continue;
-    if (text !== '') yield { line: first, fields, ...(flaw && { flaw }) };
-    text = '';
-    first = lines + 1;
-  }
-  if (text !== '') yield { line: first, fields: [], flaw: 'a quote is not closed' };
-}
-
-function split(text: string, delimiter: string, quotes: boolean) {
-  const fields: string[] = [];
-  let at = 0;
-  for (;;) {
-    if (quotes && text[at] === '"') {
-      const [whole = '', inner] = /^"((?:[^"]|"")*)"/.exec(text.slice(at)) ?? [];
-      if (inner === undefined) return { fields, isOpen: true };
-      fields.push(inner.replaceAll('""', '"'));
-      at += whole.length;
-      if (at < text.length && text[at] !== delimiter)
-        return { fields, flaw: 'a quoted field is followed by other text', isOpen: false };
-    } else {
-      const end = text.indexOf(delimiter, at);
-      const field = text.slice(at, end < 0 ? undefined : end);
-      if (quotes && field.includes('"'))
-        return { fields, flaw: 'a field without quotes around it contains a quote', isOpen: false };
-      fields.push(field);
-      at += field.length;
+): AsyncGenerator<Row | undefined> {
+  const parser = new RowParser(format);
+  for await (const line of linesOf(file, format.compression, signal)) {
+    const row = parser.take(line);
+    if (parser.size > MOST_CHARS) {
+      yield parser.unclosed(` within ${bytes(MOST_CHARS)}`);
+      return;
     }
-    if (at >= text.length) return { fields, isOpen: false };
-    at += 1;
+    if (row) yield row;
+  }
+  const unclosed = parser.unclosed();
+  if (unclosed) yield unclosed;
+}
+
+/** Parses rows line by line: each character once, however many lines a field has. */
+class RowParser {
+  readonly #delimiter: string;
+  readonly #quotes: boolean;
+  #fields: string[] = [];
+  /** The parts of the quoted field that has not ended. */
+  #open: string[] | undefined;
+  #openedAt = 0;
+  #lines = 0;
+  #first = 1;
+  #size = 0;
+
+  constructor({ delimiter, quotes }: Pick<CsvFormat, 'delimiter' | 'quotes'>) {
+    this.#delimiter = delimiter;
+    this.#quotes = quotes;
+  }
+
+  /** The characters of the row that was parsed last, or has not ended. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The row that ends with this line; undefined if none does, or if it is empty. */
+  take(line: string): Row | undefined {
+    this.#lines += 1;
+    if (!this.#open) {
+      this.#fields = [];
+      this.#first = this.#lines;
+      this.#size = 0;
+    }
+    this.#size += line.length + 1;
+    const isEmpty = !this.#open && line === '';
+    const flaw = this.#parse(line);
+    if (flaw !== undefined) this.#open = undefined;
+    if (this.#open || isEmpty) return undefined;
+    return { line: this.#first, fields: this.#fields, ...(flaw && { flaw }) };
+  }
+
+  /** The row that has not ended, if there is one. */
+  unclosed(where = ''): Row | undefined {
+    if (!this.#open) return undefined;
+    return { line: this.#openedAt, fields: [], flaw: `a quote opened in this line is not closed${where}` };
+  }
+
+  /** Returns why the row has no fields. */
+  #parse(line: string): string | undefined {
+    let at = 0;
+    for (;;) {
+      if (this.#open || (this.#quotes && line[at] === '"')) {
+        if (!this.#open) {
+          at += 1;
+          this.#open = [];
+          this.#openedAt = this.#lines;
+        }
+        const end = this.#closing(line, at);
+        if (end < 0) {
+          this.#open.push(line.slice(at), '\n');
+          return undefined;
+        }
+        this.#open.push(line.slice(at, end));
+        this.#fields.push(this.#open.join('').replaceAll('""', '"'));
+        this.#open = undefined;
+        at = end + 1;
+        if (at < line.length && line[at] !== this.#delimiter)
+          return 'a quoted field is followed by other text';
+      } else {
+        const end = line.indexOf(this.#delimiter, at);
+        const field = line.slice(at, end < 0 ? undefined : end);
+        if (this.#quotes && field.includes('"')) return 'a field without quotes around it contains a quote';
+        this.#fields.push(field);
+        at += field.length;
+      }
+      if (at >= line.length) return undefined;
+      at += 1;
+    }
+  }
+
+  /** Where the quote that closes a field is; -1 if the field continues in the next line. */
+  #closing(line: string, from: number): number {
+    for (let at = line.indexOf('"', from); at >= 0; at = line.indexOf('"', at + 2))
+      if (line[at + 1] !== '"') return at;
+    return -1;
   }
 }
 
-/** The lines of a file, without their ends. */
+/** The lines of a file, without their ends. A line that is longer than a row may be is returned in parts. */
 async function* linesOf(
   file: string,
   compression: Compression,
@@ -144,6 +207,9 @@ async function* linesOf(
     const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n');
     rest = parts.pop() as string;
     for (const part of parts) yield part.replace(/\r$/, '');
+    if (rest.length <= MOST_CHARS) continue;
+    yield rest;
+    rest = '';
   }
   if (rest !== '') yield rest.replace(/\r$/, '');
 }

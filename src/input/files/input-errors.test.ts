@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { ShoalError } from '../../errors/errors.js';
+import { ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import { defineJob } from '../../job/define-job.js';
@@ -16,6 +16,7 @@ import * as data from '../data.js';
 import type { Dataset } from '../dataset/dataset.js';
 import { leasable } from '../leases/leased-dataset.js';
 import type { LeasableInput } from '../leases/sharded-files.js';
+import { explainInputError } from './input-errors.js';
 
 let folder: string;
 beforeEach(() => {
@@ -131,6 +132,42 @@ test.each([
   expect(error).toMatchObject({ code: 'SHOAL_CORRUPT', message: expect.stringMatching(reason) });
   expect(error.message).toContain(`${bad}, line ${line}: `);
   expect(error.hint).toContain('Correct the line');
+});
+
+test('a quote that is not closed names its line in a large file, and does not block the task', async () => {
+  const many = (count: number) => 'one,2\n'.repeat(count);
+  const path = file('a.csv', `x,n\n${many(4)}"two,2\n${many(200_000)}`);
+  const columns = { x: 'string', n: 'int32' } as const;
+  let longestMs = 0;
+  let ticked = performance.now();
+  const ticking = setInterval(() => {
+    longestMs = Math.max(longestMs, performance.now() - ticked);
+    ticked = performance.now();
+  }, 10);
+  const begun = performance.now();
+  const error = await inProcess(() => data.csv(path, { header: true, columns }).batch(2) as never);
+  clearInterval(ticking);
+  expect(error.message).toContain(`${path}, line 6: a quote opened in this line is not closed within 1.0 MB`);
+  expect(performance.now() - begun).toBeLessThan(30_000);
+  expect(longestMs).toBeLessThan(10_000);
+});
+
+test('a quote that is open at the end of the file names its line', async () => {
+  const path = file('a.csv', 'x,n\n1,2\n"3\n,4\n5",6\n"7,8\n\n');
+  const error = await inProcess(() => rows(path) as never);
+  expect(error.message).toContain(`${path}, line 3: column 'x' is "3\\n,4\\n5"`);
+  const words = file('b.csv', 'x,n\na,2\n"b\nc""\n",4\n"7,8\n\n');
+  const columns = { x: 'string', n: 'int32' } as const;
+  const open = await inProcess(() => data.csv(words, { header: true, columns }).batch(2) as never);
+  expect(open.message).toContain(`${words}, line 6: a quote opened in this line is not closed`);
+});
+
+test('an error whose reason is not found in time stays as it is', async () => {
+  using graph = new Graph();
+  graph.asDefault(() => rows(file('a.csv', `x,n\n${'1,2\n'.repeat(500_000)}bad,2\n`)));
+  const error = new ShoalError('SHOAL_TF_INVALID_ARGUMENT', 'Field 0 in record is not a valid float: bad');
+  expect(await explainInputError(error, { graph, searchMs: 0 })).toBe(error);
+  expect(await explainInputError(error, { graph })).toMatchObject({ code: 'SHOAL_CORRUPT' });
 });
 
 test('columns that are not selected may contain anything', async () => {

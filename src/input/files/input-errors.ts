@@ -53,11 +53,32 @@ export function badRow(file: string, { line, reason }: BadRow, cause?: unknown):
   });
 }
 
-/** Returns an error that names the file, if a file is the reason; otherwise the error itself. Reads files on this machine. */
+/** How long the files are searched for the reason of an error. */
+const SEARCH_MS = 60_000;
+
+interface Explained {
+  readonly graph: Graph;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Returns an error that names the file, if a file is the reason and is found in time; otherwise the error itself. Reads
+ * files on this machine.
+ */
 export async function explainInputError(
   error: unknown,
-  { graph, signal }: { readonly graph: Graph; readonly signal?: AbortSignal },
+  { graph, signal, searchMs = SEARCH_MS }: Explained & { readonly searchMs?: number },
 ): Promise<unknown> {
+  const late = AbortSignal.timeout(searchMs);
+  try {
+    return await explain(error, { graph, signal: signal ? AbortSignal.any([signal, late]) : late });
+  } catch (failure) {
+    if (late.aborted && isShoalError(failure, 'SHOAL_ABORTED')) return error;
+    throw failure;
+  }
+}
+
+async function explain(error: unknown, { graph, signal }: Explained): Promise<unknown> {
   if (!isShoalError(error)) return error;
   const pattern = /assertion failed: \[No files match (.*?)\]/s.exec(error.message)?.[1];
   if (pattern !== undefined) return noFiles(pattern, error);
