@@ -69,8 +69,8 @@ export interface CheckpointOptions {
   /** How long a restore waits for missing tasks that may hold the newest checkpoint. Default: 120. */
   readonly waitSecs?: number;
   /**
-   * How long the chief tries to save the last checkpoint if a disk is full or cannot be written; meanwhile the ps keep
-   * the values. Then the job fails, and the steps since the newest checkpoint are lost. Default: 1800.
+   * How long the chief tries to save the last checkpoint if a disk is full or does not work, or a task cannot be reached;
+   * meanwhile the ps keep the values. Then the job fails, and the steps since the newest checkpoint are lost. Default: 1800.
    */
   readonly lastSaveSecs?: number;
   /**

@@ -50,13 +50,16 @@ test('the last save waits for the one before a ps leaves, and is not made twice'
   expect(paths).toEqual(['model.ckpt']);
 });
 
-/** A saver whose disk is full for so many attempts. */
-function fullDisk(attempts: number, code: 'SHOAL_NO_SPACE' | 'SHOAL_FORBIDDEN' = 'SHOAL_NO_SPACE') {
+const FULL = new ShoalError('SHOAL_NO_SPACE', 'no space', { hint: 'free disk space on host-a:/data' });
+const ofSystem = (code: string) => Object.assign(new Error(`${code}: open`), { code, syscall: 'open' });
+
+/** A saver that fails for so many attempts. */
+function failing(attempts: number, error: Error = FULL) {
   const lines: string[] = [];
   let left = attempts;
   const saver = {
     save: async (_: unknown, path: string) => {
-      if (left-- > 0) throw new ShoalError(code, 'no space', { hint: 'free disk space on host-a:/data' });
+      if (left-- > 0) throw error;
       return `${path}-7`;
     },
     restore: async () => undefined,
@@ -69,7 +72,7 @@ function fullDisk(attempts: number, code: 'SHOAL_NO_SPACE' | 'SHOAL_FORBIDDEN' =
 const RUNNER = { graph: undefined, run: undefined } as never;
 
 test('the last save goes on while a disk is full, and says what to do', async () => {
-  const { lines, saves } = fullDisk(4);
+  const { lines, saves } = failing(4);
   expect(await saves.saveLast(RUNNER, 7, { patienceMs: 60_000 })).toBe(true);
   expect(lines.join('\n')).toMatch(
     /THE LAST CHECKPOINT, of step 7, IS NOT SAVED YET.*\n.*free disk space on host-a:\/data[\s\S]*\nsaved /,
@@ -77,7 +80,7 @@ test('the last save goes on while a disk is full, and says what to do', async ()
 });
 
 test('a stop ends the wait for a full disk, and the loss is logged', async () => {
-  const { lines, saves } = fullDisk(Number.POSITIVE_INFINITY);
+  const { lines, saves } = failing(Number.POSITIVE_INFINITY);
   const stop = new AbortController();
   const last = saves.saveLast(RUNNER, 7, { patienceMs: 3_600_000, signal: stop.signal });
   await expect.poll(() => lines.join('\n'), { timeout: 60_000 }).toContain('IS NOT SAVED YET');
@@ -86,8 +89,24 @@ test('a stop ends the wait for a full disk, and the loss is logged', async () =>
   expect(lines.at(-1)).toMatch(/COULD NOT BE SAVED.*later steps are lost/);
 });
 
-test('the last save is not tried again for what no disk causes', async () => {
-  const { lines, saves } = fullDisk(Number.POSITIVE_INFINITY, 'SHOAL_FORBIDDEN');
+test.each([
+  [ofSystem('ENOSPC'), 'free disk space;'],
+  [ofSystem('EDQUOT'), 'free disk space;'],
+  [ofSystem('EIO'), 'make the disk work;'],
+  [new ShoalError('SHOAL_UNREACHABLE', 'ps/1 does not answer'), 'make the tasks reach each other;'],
+])('the last save goes on after %s, and says what to do', async (error, advice) => {
+  const { lines, saves } = failing(4, error);
+  expect(await saves.saveLast(RUNNER, 7, { patienceMs: 60_000 })).toBe(true);
+  expect(lines.join('\n')).toContain(
+    `IS NOT SAVED YET. This process keeps its values in memory; the save is tried again for 1 min: ${advice}`,
+  );
+});
+
+test.each([
+  new ShoalError('SHOAL_FORBIDDEN', 'replaced'),
+  ...['EACCES', 'EROFS', 'ENOTDIR', 'ENOENT'].map(ofSystem),
+])('the last save is not tried again after %s, which time does not cure', async (error) => {
+  const { lines, saves } = failing(Number.POSITIVE_INFINITY, error);
   expect(await saves.saveLast(RUNNER, 7, { patienceMs: 3_600_000 })).toBe(false);
   expect(lines.join('\n')).not.toContain('IS NOT SAVED YET');
 });

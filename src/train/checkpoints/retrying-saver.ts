@@ -41,8 +41,8 @@ export interface LastSaveOptions extends Pick<TryOptions, 'hold'> {
   /** Default: 3. */
   readonly attempts?: number;
   /**
-   * How long a save that fails because of a disk is tried again after these attempts: the values exist only in the
-   * memory of the tasks. Default: 0.
+   * How long a save is tried again after these attempts if it fails because a disk is full or does not work, or a task
+   * cannot be reached: the values exist only in the memory of the tasks. Default: 0.
    */
   readonly patienceMs?: number;
   /** Gives up; default: none. */
@@ -194,7 +194,11 @@ export class RetryingSaver {
       return true;
     }
     const end = this.#now() + patienceMs;
-    const mayWait = () => this.#now() < end && !signal?.aborted && this.#isDiskFault(session);
+    const mayWait = () =>
+      this.#now() < end &&
+      !signal?.aborted &&
+      cureFor(this.#failure) !== undefined &&
+      (session.server?.lostPs() ?? []).length === 0;
     for (let attempt = 0; attempt < attempts || mayWait(); attempt++) {
       if (attempt === attempts) this.#logPatience(session, step, patienceMs);
       const waitMs =
@@ -215,17 +219,10 @@ export class RetryingSaver {
     return false;
   }
 
-  /** Whether the last save failed because of a disk, and all values are still there. */
-  #isDiskFault({ server }: TrainingRunner): boolean {
-    const codes = ['SHOAL_NO_SPACE', 'SHOAL_UNREACHABLE'] as const;
-    const isFault = codes.some((code) => isShoalError(this.#failure, code)) || isSystemError(this.#failure);
-    return isFault && (server?.lostPs() ?? []).length === 0;
-  }
-
   #logPatience({ server }: TrainingRunner, step: number | undefined, ms: number): void {
     const who = server ? `${server.task.task} and the ps keep` : 'This process keeps';
     this.#options.log(
-      `THE LAST CHECKPOINT${ofStep(step)} IS NOT SAVED YET. ${who} its values in memory; the save is tried again for ${Math.ceil(ms / 60_000)} min: make it possible to write to the disk; Ctrl-C gives up and loses them${hintLineOf(this.#failure)}`,
+      `THE LAST CHECKPOINT${ofStep(step)} IS NOT SAVED YET. ${who} its values in memory; the save is tried again for ${Math.ceil(ms / 60_000)} min: ${cureFor(this.#failure)}; Ctrl-C gives up and loses them${hintLineOf(this.#failure)}`,
       'error',
     );
   }
@@ -239,6 +236,16 @@ export class RetryingSaver {
         log(`old checkpoints could not be removed: ${describeError(error)}`, 'warn'),
       );
   }
+}
+
+/** What ends a failure of saves, if time or a user can; undefined if only a change of the program or its place can. */
+function cureFor(failure: unknown): string | undefined {
+  if (isShoalError(failure, 'SHOAL_NO_SPACE')) return 'free disk space';
+  const { code } = isSystemError(failure) ? failure : {};
+  if (code === 'ENOSPC' || code === 'EDQUOT') return 'free disk space';
+  if (code === 'EIO') return 'make the disk work';
+  if (isShoalError(failure, 'SHOAL_UNREACHABLE')) return 'make the tasks reach each other';
+  return undefined;
 }
 
 const ofStep = (step: number | undefined): string => (step === undefined ? '' : `, of step ${step},`);

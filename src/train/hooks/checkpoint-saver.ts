@@ -62,8 +62,13 @@ export interface CheckpointSaverOptions {
   readonly listeners?: readonly CheckpointSaverListener[];
   /** Whether training continues while a checkpoint is written. Default: false. */
   readonly background?: boolean;
-  /** Attempts of the last save. Default: 3; if a disk is full, it is tried again for half an hour. */
+  /** Attempts of the last save. Default: 3, and then see `lastSaveSecs`. */
   readonly lastAttempts?: number;
+  /**
+   * How long the last save is tried again after these attempts if a disk is full or does not work, or a task cannot be
+   * reached. Default: 1800, or 0 if `lastAttempts` is set.
+   */
+  readonly lastSaveSecs?: number;
   /** A monotonic clock, in milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }
@@ -90,7 +95,8 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     const options = withoutNull(given);
     this.#options = options;
     const { saveSecs, saveSteps, now, lastAttempts } = options;
-    this.endMs = lastAttempts === undefined ? LAST_SAVE_MS : 0;
+    const { lastSaveSecs = lastAttempts === undefined ? LAST_SAVE_MS / 1000 : 0 } = options;
+    this.endMs = lastSaveSecs * 1000;
     this.#timer = new SecondOrStepTimer({ everySecs: saveSecs, everySteps: saveSteps, now });
     this.#listeners = options.listeners ?? [];
   }

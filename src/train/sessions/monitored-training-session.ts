@@ -46,6 +46,11 @@ export interface MonitoredTrainingOptions extends PlaceOptions {
   readonly saveCheckpointSecs?: number | null;
   /** Steps between checkpoints; default: none. */
   readonly saveCheckpointSteps?: number | null;
+  /**
+   * How long the last save is tried again if a disk is full or does not work, or a task cannot be reached; meanwhile the
+   * values stay in memory. Default: 1800.
+   */
+  readonly lastSaveSecs?: number;
   /** Seconds between summaries; default: none. */
   readonly saveSummariesSecs?: number | null;
   /** Steps between summaries; null: none by steps. Default: 100, or none if `saveSummariesSecs` is set. */
@@ -186,8 +191,16 @@ function chiefHooks(options: MonitoredTrainingOptions, scaffold: Scaffold): Sess
     const { secs, steps } = either(options.saveCheckpointSecs, options.saveCheckpointSteps, { secs: 600 });
     const background =
       options.saveInBackground ?? (options.gate !== undefined || options.server !== undefined);
+    const { lastSaveSecs } = options;
     hooks.push(
-      new CheckpointSaverHook({ checkpointDir, scaffold, background, saveSecs: secs, saveSteps: steps }),
+      new CheckpointSaverHook({
+        checkpointDir,
+        scaffold,
+        background,
+        saveSecs: secs,
+        saveSteps: steps,
+        lastSaveSecs,
+      }),
     );
   }
   return hooks;

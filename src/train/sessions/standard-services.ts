@@ -5,12 +5,7 @@ import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import { globalStepOf } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
-import {
-  LAST_SAVE_MS,
-  RetryingSaver,
-  readLastStep,
-  waitForLastSteps,
-} from '../checkpoints/retrying-saver.js';
+import { RetryingSaver, readLastStep, waitForLastSteps } from '../checkpoints/retrying-saver.js';
 import { writeGraph } from '../checkpoints/write-graph.js';
 import { readStep } from '../hooks/global-step.js';
 import type { Coordinator } from '../recovery/coordinator.js';
@@ -30,6 +25,8 @@ export interface StandardServicesOptions {
   readonly savePath: string;
   readonly saveModelSecs: number;
   readonly saveSummariesSecs: number;
+  /** How long the last save may be tried again. */
+  readonly lastSaveMs: number;
 }
 
 export class StandardServices {
@@ -80,7 +77,7 @@ export class StandardServices {
 
   /** Saves the last checkpoint; called when training has ended without an error. */
   async end(): Promise<void> {
-    const { saveModelSecs, session, writer, signal, log } = this.#options;
+    const { saveModelSecs, session, writer, signal, log, lastSaveMs } = this.#options;
     const step = await this.#step();
     if (saveModelSecs > 0 && this.#retrying) {
       // Without a counter every state has the same number.
@@ -89,7 +86,7 @@ export class StandardServices {
       rawSession.server?.checkpoints.leavingSave.savesBy(undefined);
       await waitForLastSteps(rawSession, { signal, log });
       const last = await readLastStep(rawSession, step, log);
-      const isSaved = await this.#retrying.saveLast(rawSession, last, { patienceMs: LAST_SAVE_MS, signal });
+      const isSaved = await this.#retrying.saveLast(rawSession, last, { patienceMs: lastSaveMs, signal });
       // The steps since the newest checkpoint are lost.
       if (!isSaved) throw this.#retrying.failure;
     }

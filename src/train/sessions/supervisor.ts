@@ -52,6 +52,11 @@ export interface SupervisorOptions
   readonly globalStep?: Variable | null;
   /** Seconds between checkpoints; 0: none. Default: 600. */
   readonly saveModelSecs?: number;
+  /**
+   * How long the last save is tried again if a disk is full or does not work, or a task cannot be reached; meanwhile the
+   * values stay in memory. Default: 1800.
+   */
+  readonly lastSaveSecs?: number;
   /** Seconds between summaries; 0: no summaries and no step counter. Default: 120. */
   readonly saveSummariesSecs?: number;
   /** How long loops may take to stop. Default: 120. */
@@ -109,6 +114,11 @@ export class Supervisor {
       ...(summaryOp ? { summaryOp } : { summaryOp: undefined }),
       ...(saver ? { saver } : { saver: undefined }),
     } as ScaffoldOptions);
+  }
+
+  get #lastSaveMs(): number {
+    const { lastSaveSecs } = this.#options;
+    return lastSaveSecs === undefined ? LAST_SAVE_MS : lastSaveSecs * 1000;
   }
 
   get coord(): Coordinator {
@@ -267,6 +277,7 @@ export class Supervisor {
       savePath: this.savePath,
       saveModelSecs,
       saveSummariesSecs,
+      lastSaveMs: this.#lastSaveMs,
     });
     await this.#services.start();
   }
@@ -293,7 +304,7 @@ export class Supervisor {
     try {
       await this.coordinator.join([], { stopGracePeriodSecs: stopGraceSecs, ignoreLiveTasks: true });
       const end = this.#services?.end();
-      const timeoutMs = stopGraceSecs * 1000 + LAST_SAVE_MS;
+      const timeoutMs = stopGraceSecs * 1000 + this.#lastSaveMs;
       if (end) await withDeadline(end, 'The last checkpoint', { timeoutMs });
       isClean = true;
     } finally {
