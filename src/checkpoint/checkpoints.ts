@@ -285,7 +285,7 @@ export class Checkpoints {
   #pullHint(prefix: string): string {
     const { job } = this.#options;
     const flag = job === undefined ? '' : ` --job ${job}`;
-    return `while the tasks run, \`shoal checkpoint pull ${prefix} DIRECTORY${flag}\` copies it`;
+    return `to copy it later: \`shoal checkpoint pull ${prefix} DIRECTORY${flag}\` (if tasks ran on other machines, with --agent HOST:PORT of a ps that runs, or --dirs with copies of their blob directories)`;
   }
 
   async restore(manifest: Manifest, request: RestoreRequest): Promise<RestoreReport> {

@@ -61,6 +61,7 @@ export async function gatherCheckpoint(
   const lacking = await view.lacking(manifest);
   const total = lacking.reduce((sum, { size }) => sum + size, 0);
   if (lacking.length === 0) return { files: 0, bytes: 0 };
+  signal?.throwIfAborted();
   const blobs = own && (await view.canLinkTo(own.root)) ? own : undefined;
   const target = blobs?.root ?? view.directory;
   const free = await freeBytes(target);

@@ -249,7 +249,7 @@ async function trainOnce(
   if (!result.interrupted) {
     const stay = (checkpoint ?? job.export) !== undefined;
     await training.finish({ stay, signal });
-  }
+  } else if (!isPreempted(signal)) await training.interrupted();
   await job.callbacks?.onEnd?.(result);
   return result;
 }

@@ -136,6 +136,8 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   readonly leased: LeasedInput | undefined;
   /** The chief of synchronous training makes the steps of the others possible: waits for their last ones, or a stop. */
   outlast(stop: AbortSignal | undefined): Promise<void>;
+  /** Training was interrupted and nothing is copied: logs how to copy the last checkpoint. */
+  interrupted(): Promise<void>;
   /**
    * Reports that this task makes no more steps. With `stay` it waits for the work of other tasks (see LastSteps). From
    * then on the process runs only as long as it has other work.
@@ -296,6 +298,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     ...(server || !gate ? { betweenSteps: runner, saving: runner } : betweenSteps(runner, gate)),
     async outlast(stop) {
       if (server?.checkpoints.lastSteps.leads) await waitForLastSteps(runner, { signal: stop, log });
+    },
+    async interrupted() {
+      if (isChief) await gathering.end(AbortSignal.abort());
     },
     async finish({ stay, signal: stop, failed = false }) {
       try {

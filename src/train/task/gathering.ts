@@ -41,15 +41,13 @@ export class Gathering implements Disposable {
     if (mode !== 'none') this.#atEnd.set(checkpoints, mode);
   }
 
-  /** The end of training. Ends early when the signal is aborted. */
+  /** The end of training. When the signal is aborted, what is not copied yet is only logged, with the command for it. */
   async end(signal: AbortSignal | undefined): Promise<void> {
     const ended = signal ? AbortSignal.any([signal, this.#over.signal]) : this.#over.signal;
     const work = [...this.#atEnd];
     this.#atEnd.clear();
     for (const [checkpoints, mode] of work)
-      await this.#inTurn(async () => {
-        if (!ended.aborted) await checkpoints.gather(mode, { signal: ended });
-      });
+      await this.#inTurn(() => checkpoints.gather(mode, { signal: ended }));
   }
 
   [Symbol.dispose](): void {
