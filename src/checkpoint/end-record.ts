@@ -5,7 +5,8 @@
  *   <namespace>/ends/<job>/<sequence>-<step>-of-<last step>.json
  *
  * The name says everything, so that a listing suffices, and a copy on a task that was absent later misleads nobody. A
- * record holds for the last step that the job had then, and until a newer checkpoint is saved.
+ * record holds for the last step that the job had then, as long as its checkpoint is there and is the newest. A chief
+ * that begins with an earlier step, because that checkpoint cannot be restored, removes it.
  */
 
 import type { Store } from '../store/store.js';
@@ -53,8 +54,22 @@ export async function recordEnd(
   const bytes = encodeSealed(record, { what: `The record of the end of ${job}`, maxBytes: MAX_BYTES });
   const { signal, timeoutMs } = options;
   await store.put(name, bytes, { signal, timeoutMs, copies: 'everywhere' });
-  for await (const { name: other } of store.list(prefix, { signal, timeoutMs }))
-    if (other !== name && NAME.test(other)) await store.remove(other, { signal, timeoutMs });
+  await removeEnds(store, prefix, { signal, timeoutMs }, name);
+}
+
+/** The job trains again: removes the records of its ends. */
+export async function forgetEnd(store: Store, job: EndedJob, options: CatalogOptions = {}): Promise<void> {
+  await removeEnds(store, endsPrefix(job), options);
+}
+
+async function removeEnds(
+  store: Store,
+  prefix: string,
+  { signal, timeoutMs }: CatalogOptions,
+  kept?: string,
+): Promise<void> {
+  for await (const { name } of store.list(prefix, { signal, timeoutMs }))
+    if (name !== kept && NAME.test(name)) await store.remove(name, { signal, timeoutMs });
 }
 
 /** The end of the job's training, if it has ended; undefined if it has not, or no reachable place has the record. */
@@ -71,7 +86,11 @@ export async function findEnd(
     if (sequence > (found?.sequence ?? -1)) found = { sequence, step: Number(match[2]), lastStep, places };
   }
   if (!found) return undefined;
-  for await (const { name } of store.list(manifestsPrefix(namespace), { signal, timeoutMs }))
-    if ((parseManifestBlob(name)?.sequence ?? 0) > found.sequence) return undefined;
-  return found;
+  let hasCheckpoint = false;
+  for await (const { name } of store.list(manifestsPrefix(namespace), { signal, timeoutMs })) {
+    const { sequence = 0, step } = parseManifestBlob(name) ?? {};
+    if (sequence > found.sequence) return undefined;
+    if (sequence === found.sequence && step === found.step) hasCheckpoint = true;
+  }
+  return hasCheckpoint ? found : undefined;
 }

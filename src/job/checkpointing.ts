@@ -1,7 +1,7 @@
 /** The checkpoints of a job: the chief saves at the start, periodically, and at the end, while training continues. */
 import { join, resolve } from 'node:path';
 import { consistencyOf } from '../checkpoint/consistency.js';
-import { type FoundEnd, findEnd, recordEnd } from '../checkpoint/end-record.js';
+import { type FoundEnd, findEnd, forgetEnd, recordEnd } from '../checkpoint/end-record.js';
 import type { Hold } from '../checkpoint/save.js';
 import { describeError } from '../errors/errors.js';
 import { bytes, variablesLost } from '../text/format.js';
@@ -170,10 +170,20 @@ export class JobCheckpoints {
     }
   }
 
-  /** Whether training has ended, and not after this step. */
+  /**
+   * Whether training has ended, and not after this step. If it begins again with an earlier step, because the last
+   * checkpoint cannot be restored, the record is removed: it would send other tasks home.
+   */
   async hasEnded(session: TrainingRunner, step: number): Promise<boolean> {
     const end = await this.#findEnd(session);
-    return end !== undefined && step >= end.step;
+    if (end === undefined) return false;
+    if (step >= end.step) return true;
+    const { signal, log } = this.#parts;
+    const { store, ended } = this.#placeOfEnd(session);
+    await forgetEnd(store, ended, { signal }).catch((error: unknown) =>
+      log(`the record of an earlier end of training could not be removed: ${describeError(error)}`),
+    );
+    return false;
   }
 
   /** Records the end beside the last checkpoint: the job is finished, even if it has stopped early. */

@@ -4,9 +4,11 @@
  *
  * | task | ends when |
  * |---|---|
- * | worker | another task or the shared store has the record; or its own disk has, or has the last step, and it is alone |
+ * | worker | another task or the shared store has the record, and the chief is not there: otherwise its step decides, when
+ *            the variables have values; or its own disk has the record, or the last step, and it is alone |
  * | chief | any has the record, and for a while not all ps are there: with them it does what remains, such as an export |
- * | ps | its own disk has the record, and for a while no worker is there |
+ * | ps | its own disk has the record, and for minutes no worker is there and nobody has read or written blobs: it may
+ *        have been started to serve a copy of the checkpoints |
  */
 import { surveyCheckpoints } from '../checkpoint/catalog.js';
 import { type EndedJob, type FoundEnd, findEnd } from '../checkpoint/end-record.js';
@@ -23,8 +25,10 @@ import { blobsIn } from './task-directory.js';
 
 /** How long no other task may be there. Tasks that are started together find each other sooner. */
 const ALONE_MS = 10_000;
-/** The same for a chief and a ps, which others may need if the job is started again. */
+/** The same for a chief, which others may need if the job is started again. */
 const NEEDED_MS = 30_000;
+/** The same for a ps, which a user may have started to copy checkpoints. */
+const SERVING_MS = 5 * 60_000;
 const LOOK_MS = 250;
 /** How often, and for how long, the other tasks are asked for the record. */
 const ASK_EVERY_MS = 2000;
@@ -54,6 +58,9 @@ export class EndedJobWatch implements Disposable {
   /** What the record at another place says. */
   #others: string | undefined;
   #lonelySince: number | undefined;
+  #noChiefSince: number | undefined;
+  /** Whether it is logged that this ps only serves its checkpoints. */
+  #isServing = false;
 
   private constructor(job: JobDefinition, options: EndedJobOptions) {
     this.#job = job;
@@ -79,7 +86,7 @@ export class EndedJobWatch implements Disposable {
     const { task, isChief } = this.#options.server.task;
     const isPs = parseTaskId(task).job === 'ps';
     if (!isPs) this.#ask();
-    if (!isPs && !isChief && this.#others) {
+    if (!isPs && !isChief && this.#others && this.#isChiefAbsent()) {
       this.#end(this.#others);
       return;
     }
@@ -89,9 +96,32 @@ export class EndedJobWatch implements Disposable {
       return;
     }
     this.#lonelySince ??= this.#now();
-    if (this.#now() - this.#lonelySince < (isPs || isChief ? NEEDED_MS : ALONE_MS)) return;
-    const missing = isPs ? 'no worker' : isChief ? 'not every ps' : 'no other task';
-    this.#end(`${known}, and ${missing} is there`);
+    if (isPs) {
+      this.#lookAsPs(known, this.#lonelySince);
+      return;
+    }
+    if (this.#now() - this.#lonelySince < (isChief ? NEEDED_MS : ALONE_MS)) return;
+    this.#end(`${known}, and ${isChief ? 'not every ps' : 'no other task'} is there`);
+  }
+
+  /** Whether the chief has not been there for so long that it does not start together with this task. */
+  #isChiefAbsent(): boolean {
+    const { task } = this.#options.server;
+    if (task.chief && isPresent(task.member(task.chief)?.status ?? 'dead')) this.#noChiefSince = undefined;
+    else this.#noChiefSince ??= this.#now();
+    return this.#noChiefSince !== undefined && this.#now() - this.#noChiefSince >= ALONE_MS;
+  }
+
+  #lookAsPs(known: string, lonelySince: number): void {
+    const now = this.#now();
+    if (!this.#isServing && now - lonelySince >= ALONE_MS) {
+      this.#isServing = true;
+      this.#options.log(
+        `the job has ended: ${known}; this ps serves its checkpoints, and ends after ${SERVING_MS / 60_000} min without a worker and without requests for them`,
+      );
+    }
+    const idleSince = Math.max(lonelySince, this.#options.server.task.transferredAt);
+    if (now - idleSince >= SERVING_MS) this.#end(`${known}, and neither a worker nor a request has come`);
   }
 
   #isLonely(isPs: boolean): boolean {

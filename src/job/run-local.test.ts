@@ -1,5 +1,14 @@
 /** Jobs in one process: checkpoints, invalid names. */
-import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -67,8 +76,16 @@ it('trains to the end again, and saves, if the last checkpoint is damaged', asyn
   writeSync(file, bytes);
   closeSync(file);
   const lines: string[] = [];
-  const again = await runInProcess(jobTo(40), { dir, log: (line) => lines.push(line) });
+  const records = join(dir, 'blobs/alone/ends/alone');
+  const ends = () => (existsSync(records) ? readdirSync(records) : []);
+  expect(ends()).toHaveLength(1);
+  // The record of the end would send other workers home while this one trains.
+  const seen = new Set<number>();
+  const job = defineJob({ ...jobTo(40), callbacks: { onStep: () => void seen.add(ends().length) } });
+  const again = await runInProcess(job, { dir, log: (line) => lines.push(line) });
   expect(again.ownSteps, lines.join('\n')).toBeGreaterThan(0);
+  expect(seen).toEqual(new Set([0]));
+  expect(ends()).toHaveLength(1);
   expect(again.step).toBe(step);
   const { ownSteps } = await runInProcess(jobTo(40), { dir });
   expect(ownSteps).toBe(0);

@@ -2,6 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { CheckpointSummary } from '../../src/cli/checkpoint/health.js';
 import { choosePorts } from '../../src/job/launcher/ports.js';
@@ -29,6 +30,8 @@ const JOB = `
     },
     train: { lastStep: Number(lastStep), checkpoint: { everySteps: Number(everySteps), keep: 3, gather } },
   });`;
+/** Longer than a task of an ended job waits for others before it ends. */
+const IDLE_MS = 31_000;
 const COMPLETE = /model\.ckpt-\d+ is complete in \S+checkpoints \(2 files, .* copied\)/;
 
 let scratch: string;
@@ -109,6 +112,12 @@ test('none is, if the job says so: ls names the holders, and ps that are started
   });
   try {
     const out = join(scratch, 'out');
+    // A user may need a while to start the pull, or the next ps.
+    for (const { output } of ps)
+      await vi.waitFor(() => expect(output.stdout).toContain('this ps serves its checkpoints'), {
+        timeout: 120_000,
+      });
+    await sleep(IDLE_MS);
     await vi.waitFor(
       async () => {
         const pulled = await runCommand('checkpoint', 'pull', 'latest', out, '--agent', hosts[0]!);
@@ -127,6 +136,23 @@ test('none is, if the job says so: ls names the holders, and ps that are started
   expect((await checkpoint('ls')).stdout).toMatch(
     /its holders are not running: no copy of .*\(was at .*ps\/0/,
   );
+});
+
+test('after an interrupt it is not copied, and one warning names the command that does', async () => {
+  const words = ['run', 'job.ts', '--ps', '2', '--workers', '2', '--', '1000000000', '100'];
+  const { child, output, ended } = startShoal(words, { cwd: scratch });
+  await vi.waitFor(() => expect(output.stdout).toMatch(/saved model\.ckpt-\d{3}/), { timeout: 120_000 });
+  child.kill('SIGINT');
+  await ended;
+  const warning =
+    /(model\.ckpt-\d+) is saved, but not complete in \S+: training was stopped; .*`shoal (checkpoint pull \S+ DIRECTORY --job tables)`/g;
+  const [found, ...more] = output.stdout.matchAll(warning);
+  expect(more).toEqual([]);
+  const [, name, command] = found!;
+  const out = join(scratch, 'out');
+  const pulled = await shoal(command!.replace('DIRECTORY', out).split(' '), { cwd: scratch });
+  expect(pulled.stdout, pulled.stderr).toContain('verified');
+  expect(readdirSync(out).filter((file) => isData(file) && file.startsWith(`${name}.`))).toHaveLength(2);
 });
 
 test('another value of the option is an error', async () => {

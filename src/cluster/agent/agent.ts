@@ -148,7 +148,7 @@ export class Agent {
   readonly #streams: Streams;
   readonly #admissions: Admissions;
   readonly #closing: AbortController;
-  readonly #active: () => number;
+  readonly #gate: Pick<Gate, 'active' | 'transferredAt'>;
 
   constructor(server: Server, address: Address, parts: AgentParts) {
     this.server = server;
@@ -159,7 +159,12 @@ export class Agent {
     this.#streams = parts.streams;
     this.#admissions = parts.admissions;
     this.#closing = parts.closing;
-    this.#active = parts.active;
+    this.#gate = parts.gate;
+  }
+
+  /** See `Gate`. */
+  get transferredAt(): number {
+    return this.#gate.transferredAt;
   }
 
   /** Registers the handler of an order. */
@@ -201,7 +206,8 @@ export class Agent {
     this.#closing.abort(new ShoalError('SHOAL_ABORTED', 'the agent is closing'));
     this.server.closeIdleConnections();
     const end = performance.now() + graceMs;
-    while (this.#active() > 0 && performance.now() < end) await new Promise((tick) => setTimeout(tick, 10));
+    while (this.#gate.active > 0 && performance.now() < end)
+      await new Promise((tick) => setTimeout(tick, 10));
     this.#streams.close();
     this.server.closeAllConnections();
     await Promise.all([closed, this.uploads?.close()]);
@@ -215,7 +221,7 @@ interface AgentParts {
   readonly streams: Streams;
   readonly admissions: Admissions;
   readonly closing: AbortController;
-  readonly active: () => number;
+  readonly gate: Pick<Gate, 'active' | 'transferredAt'>;
 }
 
 export async function startAgent(options: AgentOptions): Promise<Agent> {
@@ -314,7 +320,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     streams,
     admissions,
     closing,
-    active: () => gate.active,
+    gate,
   });
 }
 

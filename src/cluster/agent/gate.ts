@@ -17,6 +17,7 @@ export interface GateLimits {
 export class Gate {
   active = 0;
   #transfers = 0;
+  #transferredAt = Number.NEGATIVE_INFINITY;
 
   constructor(
     readonly security: Security,
@@ -25,6 +26,11 @@ export class Gate {
     /** Called with the connection of every request that has credentials. */
     readonly onAuthorised: (socket: Socket) => void,
   ) {}
+
+  /** When blobs were last read or written by a request, by `performance.now`; never: minus infinity. */
+  get transferredAt(): number {
+    return this.#transfers > 0 ? performance.now() : this.#transferredAt;
+  }
 
   /** The response to a request that is not admitted; undefined if it is. */
   refusalOf(request: IncomingMessage): { readonly status: number; readonly body: string } | undefined {
@@ -49,7 +55,9 @@ export class Gate {
     if (isTransfer(request)) this.#transfers++;
     response.once('close', () => {
       this.active--;
-      if (isTransfer(request)) this.#transfers--;
+      if (!isTransfer(request)) return;
+      this.#transfers--;
+      this.#transferredAt = performance.now();
     });
     return true;
   }

@@ -316,6 +316,11 @@ export class ClusterTask {
     return new AgentClient({ address, task, security, cluster: this.#cluster, caller, identity, traffic });
   }
 
+  /** When another process last read or wrote blobs here, by `performance.now`; never: minus infinity. @internal */
+  get transferredAt(): number {
+    return this.#agent?.transferredAt ?? Number.NEGATIVE_INFINITY;
+  }
+
   /** @internal */
   onOrder(name: string, handler: OrderHandler): void {
     this.#agent!.onOrder(name, handler);
