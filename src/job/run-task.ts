@@ -7,7 +7,7 @@
 import type { ClusterConfig } from '../cluster/spec/config.js';
 import { replicaDeviceSetter } from '../cluster/spec/device-setter.js';
 import type { Security } from '../cluster/spec/security.js';
-import { parseTaskId, trains } from '../cluster/spec/task-id.js';
+import { parseTaskId, type TaskId, trains } from '../cluster/spec/task-id.js';
 import { describeError, isShoalError, ShoalError } from '../errors/errors.js';
 import { EXIT, exitCodeOf } from '../errors/exit-codes.js';
 import { configured, Server } from '../train/task/server.js';
@@ -29,6 +29,8 @@ export interface RunTaskOptions {
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly security?: Security;
+  /** Workers that finished before this task started, and are not started again; default: none are known. */
+  readonly finishedWorkers?: readonly TaskId[];
 }
 
 /** Runs the task; returns the exit code of the process. */
@@ -54,6 +56,7 @@ async function runRole(job: JobDefinition, options: RunTaskOptions): Promise<num
     blobRoot,
     replicas: job.train.checkpoint?.replicas,
   });
+  server.finished.assume(options.finishedWorkers ?? []);
   log(`agent at ${server.task.agentAddress}, ${server.engine.description}, pid ${process.pid}`);
   try {
     if (role === 'ps') return await serve(server, job, options);

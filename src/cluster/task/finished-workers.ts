@@ -27,6 +27,7 @@ export class FinishedWorkers {
   readonly #returning = new Set<string>();
   readonly #begun = new Set<string>();
   readonly #stopped = new Map<string, Stopped>();
+  readonly #assumed = new Set<TaskId>();
   readonly #listeners = new Set<(task: TaskId) => void>();
 
   constructor(task: ClusterTask) {
@@ -55,6 +56,16 @@ export class FinishedWorkers {
   /** Whether this process has reported that it runs no more steps. */
   has(member: Identity): boolean {
     return this.#finished.has(keyOf(member));
+  }
+
+  /** Records that workers finished in processes that this task has not seen, and are not started again. */
+  assume(workers: readonly TaskId[]): void {
+    for (const task of workers) this.#assumed.add(task);
+  }
+
+  /** Whether this worker is not expected back, although no process of it has left since this task started. */
+  isAssumed(task: TaskId): boolean {
+    return this.#assumed.has(task);
   }
 
   /** Whether this process has reported that it leaves and another one will continue its work. */

@@ -341,6 +341,19 @@ describe('a task that dies', () => {
     expect(output.stdout.match(/"isAgain":true/)).toBeNull();
   });
 
+  test('tells the task which workers have finished', async () => {
+    const { ended, output } = launch(
+      {
+        'worker-0': { company: 3, exitAfterMs: 2000, exitCode: 75, again: { exitAfterMs: 1 } },
+        'worker-1': { company: 3, exitAfterMs: 1 },
+      },
+      { workers: 2 },
+    );
+    expect(await ended).toBe(0);
+    expect(output.stdout).toMatch(/worker 0 │ up \{[^}]*"isAgain":true,"finished":"1"\}/);
+    expect(output.stdout.match(/"finished"/g)).toHaveLength(1);
+  });
+
   test('is restarted when it exits with the code for a retry', async () => {
     const { ended, output } = launch(
       { 'worker-0': { exitAfterMs: 1, exitCode: 75, again: { exitAfterMs: 1 } } },

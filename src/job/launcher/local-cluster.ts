@@ -20,6 +20,7 @@ import { type LogLevel, leveled } from '../../text/log.js';
 import { taskDirectory } from '../task-directory.js';
 import { type ChildCommand, TaskChild } from './child.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from './cluster-file.js';
+import { finishedWorkersVariable } from './finished-workers.js';
 import { Guard } from './guard.js';
 import { judgeEnding, type Verdict } from './policy.js';
 import { choosePorts } from './ports.js';
@@ -122,8 +123,8 @@ class LocalCluster {
   readonly #token = randomBytes(32).toString('base64url');
   readonly #guard = new Guard();
   readonly #progress: Progress;
-  /** Whether a worker is done. */
-  #hasFinished = false;
+  /** The indices of the workers that are done. */
+  readonly #finished = new Set<number>();
   /** Aborted when no more tasks may be started. */
   readonly #ending = new AbortController();
 
@@ -223,10 +224,10 @@ class LocalCluster {
       const hasProgressed = task.restartedAt === undefined || step === undefined || step > task.restartedAt;
       if (uptimeMs >= steadyMs && hasProgressed) task.restarts = 0;
       // Without a checkpoint the task would train everything again, alone.
-      const isOver = this.#hasFinished && !resumes;
+      const isOver = this.#finished.size > 0 && !resumes;
       const run = { job: task.job, ending, uptimeMs, restarts: task.restarts, isOver };
       const verdict = judgeEnding(run, { maxRestarts, steadyMs });
-      if (verdict.kind === 'finished' && task.job === 'worker') this.#hasFinished = true;
+      if (verdict.kind === 'finished' && task.job === 'worker') this.#finished.add(task.index);
       const hasLeft = task.job === 'ps' && ending.code === EXIT.done;
       if (this.#ending.signal.aborted || (verdict.kind !== 'restart' && !hasLeft)) return verdict;
       const waitMs = ending.code === EXIT.done ? LEAVE_MS : backoffMs(task.restarts, backoff);
@@ -279,6 +280,7 @@ class LocalCluster {
     return {
       ...env,
       TF_CONFIG: JSON.stringify({ cluster, task: { type: task.job, index: task.index } }),
+      ...finishedWorkersVariable([...this.#finished]),
       SHOAL_CLUSTER_NAME: this.#options.name,
       SHOAL_CLUSTER_TOKEN: this.#token,
     };

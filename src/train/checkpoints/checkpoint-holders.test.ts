@@ -8,7 +8,10 @@ const CHIEF = taskId('chief', 0);
 const [PS, WORKER] = [taskId('ps', 0), taskId('worker', 0)];
 
 /** The holders of a cluster of three tasks with these statuses; default: alive. */
-function holders(statuses: Partial<Record<TaskId, Status>> = {}): CheckpointHolders {
+function holders(
+  statuses: Partial<Record<TaskId, Status>> = {},
+  finished: readonly TaskId[] = [],
+): CheckpointHolders {
   const tasks = [CHIEF, PS, WORKER];
   const members = tasks.map(
     (task) => ({ task, status: statuses[task] ?? 'alive', incarnation: 1 }) as unknown as Member,
@@ -16,6 +19,7 @@ function holders(statuses: Partial<Record<TaskId, Status>> = {}): CheckpointHold
   const server = {
     spec: { tasks: tasks.map((id) => ({ id })) },
     task: { task: CHIEF, members: () => members },
+    finished: { isAssumed: (task: TaskId) => finished.includes(task) },
   } as unknown as HoldersOptions['server'];
   const made = new CheckpointHolders({
     server,
@@ -39,6 +43,14 @@ const FOUND = { manifests: [{} as Manifest], unreadable: [] };
 it('a survey lacks tasks that are dead or did not answer, but not those that left', () => {
   expect(holders({ [PS]: 'dead' }).missingFrom({ ...FOUND, unanswered: ['worker/0'] })).toEqual([PS, WORKER]);
   expect(holders({ [WORKER]: 'left' }).missingFrom({ ...FOUND, unanswered: [] })).toEqual([]);
+});
+
+it('a survey does not lack a worker that has finished, unless it found no checkpoint', () => {
+  const dead = { [WORKER]: 'dead' } as const;
+  expect(holders(dead, [WORKER]).shouldWait({ ...FOUND, unanswered: [] })).toBe(false);
+  expect(holders({}, [WORKER]).missingFrom({ ...FOUND, unanswered: ['worker/0'] })).toEqual([WORKER]);
+  const none = { manifests: [], unreadable: [], unanswered: [] };
+  expect(holders(dead, [WORKER]).missingFrom(none)).toEqual([WORKER]);
 });
 
 it('a survey that found no checkpoint lacks tasks that left too: they may hold all checkpoints', () => {

@@ -12,12 +12,15 @@ import type { HolderWait } from '../../checkpoint/restore.js';
 import type { Member } from '../../cluster/membership/types.js';
 import type { ClusterServer } from '../../cluster/runtime/cluster-server.js';
 import { parseTaskId, type TaskId } from '../../cluster/spec/task-id.js';
+import type { FinishedWorkers } from '../../cluster/task/finished-workers.js';
 import { placeOf } from '../../cluster/task/peers.js';
 import { isShoalError } from '../../errors/errors.js';
 import type { Store } from '../../store/store.js';
 
 export interface HoldersOptions {
-  readonly server: Pick<ClusterServer, 'spec' | 'task'>;
+  readonly server: Pick<ClusterServer, 'spec' | 'task'> & {
+    readonly finished: Pick<FinishedWorkers, 'isAssumed'>;
+  };
   readonly store: Pick<Store, 'stat'>;
   readonly waitMs: number;
   readonly log: (line: string) => void;
@@ -49,14 +52,16 @@ export class CheckpointHolders {
 
   /**
    * The tasks whose checkpoints a survey may lack: those that are not alive, and those that did not answer. An
-   * evaluator never holds the only copy. A task that left gracefully is not expected back; if it has the only copy of a
+   * evaluator never holds the only copy. A task that left gracefully, or a worker that has finished, is not expected back; if it has the only copy of a
    * file, `wait` waits for it. But if the survey found no checkpoint at all, that task may hold all of them.
    */
   missingFrom({ manifests, unreadable, unanswered }: Found): readonly TaskId[] {
-    const { spec, task } = this.#options.server;
+    const { spec, task, finished } = this.#options.server;
     const expected = spec.tasks.map(({ id }) => id);
     const isEmpty = manifests.length + unreadable.length === 0;
-    const mayHold = (id: TaskId) => this.#member(id)?.status !== 'left' || (isEmpty && expected.includes(id));
+    const hasEnded = (id: TaskId) =>
+      this.#member(id)?.status === 'left' || (!this.#isAlive(id) && finished.isAssumed(id));
+    const mayHold = (id: TaskId) => !hasEnded(id) || (isEmpty && expected.includes(id));
     const others = task.members().flatMap((member) => (member.status === 'alive' ? [member.task] : []));
     return [...new Set([...expected, ...others])].filter(
       (id) =>

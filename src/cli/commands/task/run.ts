@@ -6,6 +6,7 @@ import { securityOf } from '../../../cluster/spec/security.js';
 import { parseTaskId } from '../../../cluster/spec/task-id.js';
 import { EXIT } from '../../../errors/exit-codes.js';
 import { requireDirectory } from '../../../files/directories.js';
+import { finishedWorkersOf } from '../../../job/launcher/finished-workers.js';
 import { dieWithLauncher } from '../../../job/launcher/launcher-watch.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
 import { overrideJob } from '../../../job/override-job.js';
@@ -55,6 +56,7 @@ export async function runTaskCommand(
   const code = await runTask(job, {
     config,
     dir,
+    finishedWorkers: finishedWorkersOf(process.env),
     signal: signals.stop,
     log,
     security: securityOf(config, config.task),

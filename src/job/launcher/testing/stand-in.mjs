@@ -27,7 +27,8 @@ process.on('SIGINT', () => {
     process.exit(task.type === 'ps' ? 0 : 130);
   }, 100);
 });
-console.log(`up ${JSON.stringify({ address: cluster[task.type]?.[task.index], isAgain })}`);
+const finished = process.env.SHOAL_FINISHED_WORKERS;
+console.log(`up ${JSON.stringify({ address: cluster[task.type]?.[task.index], isAgain, finished })}`);
 for (const line of plan.say ?? []) console.log(line);
 for (const line of plan.complain ?? []) console.error(line);
 if (plan.flood) process.stdout.write('x'.repeat(plan.flood));
