@@ -78,6 +78,16 @@ describe('blobs', () => {
     await expect(range(1001)).rejects.toMatchObject({ code: 'SHOAL_INVALID_ARGUMENT' });
   });
 
+  it('show that the agent is used, while they are read and afterwards; other requests do not', async () => {
+    await raw('/health');
+    expect(peer.agent.transferredAt).toBe(Number.NEGATIVE_INFINITY);
+    await blobs.write('r', randomBytes(3_000_000));
+    const begun = performance.now();
+    for await (const _ of blobs.read('r')) expect(peer.agent.transferredAt).toBeGreaterThanOrEqual(begun);
+    await expect.poll(() => peer.agent.transferredAt).toBe(peer.agent.transferredAt);
+    expect(peer.agent.transferredAt).toBeGreaterThanOrEqual(begun);
+  });
+
   it('are read many times over one connection without leaking listeners', async () => {
     const warnings: Error[] = [];
     const note = (warning: Error) => warnings.push(warning);
