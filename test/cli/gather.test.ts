@@ -13,10 +13,10 @@ import { shoal, startShoal } from './shoal-process.js';
 vi.setConfig({ testTimeout: 600_000 });
 
 const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
-/** Arguments: the last step, steps between checkpoints, and what is gathered. */
+/** Arguments: the last step, steps between checkpoints, what is gathered, and the copies on other tasks. */
 const JOB = `
   import { defineJob, tf } from 'shoal';
-  const [lastStep, everySteps, gather] = process.argv.slice(2);
+  const [lastStep, everySteps, gather, replicas = 1] = process.argv.slice(2);
   export default defineJob({
     name: 'tables',
     model() {
@@ -28,7 +28,10 @@ const JOB = `
       tf.newVariable(tf.constant(['one', '', 'drei']), { name: 'words', trainable: false });
       return { loss: tf.sum(tf.square(table.toOutput())), optimizer: tf.train.adagrad(0.01) };
     },
-    train: { lastStep: Number(lastStep), checkpoint: { everySteps: Number(everySteps), keep: 3, gather } },
+    train: {
+      lastStep: Number(lastStep),
+      checkpoint: { everySteps: Number(everySteps), keep: 3, gather, replicas: Number(replicas) },
+    },
   });`;
 /** Longer than a task of an ended job waits for others before it ends. */
 const IDLE_MS = 31_000;
@@ -139,16 +142,16 @@ test('none is, if the job says so: ls names the holders, and ps that are started
 });
 
 test('after an interrupt it is not copied, and one warning names the command that does', async () => {
-  const words = ['run', 'job.ts', '--ps', '2', '--workers', '2', '--', '1000000000', '100'];
+  const words = ['run', 'job.ts', '--ps', '2', '--workers', '2', '--', '1000000000', '100', 'last', '0'];
   const { child, output, ended } = startShoal(words, { cwd: scratch });
   await vi.waitFor(() => expect(output.stdout).toMatch(/saved model\.ckpt-\d{3}/), { timeout: 120_000 });
   child.kill('SIGINT');
   await ended;
   const warning =
     /(model\.ckpt-\d+) is saved, but not complete in \S+: training was stopped; .*`shoal (checkpoint pull \S+ DIRECTORY --job tables)`/g;
-  const [found, ...more] = output.stdout.matchAll(warning);
-  expect(more).toEqual([]);
-  const [, name, command] = found!;
+  const found = [...(output.stdout + output.stderr).matchAll(warning)];
+  expect(found, output.stdout + output.stderr).toHaveLength(1);
+  const [, name, command] = found[0]!;
   const out = join(scratch, 'out');
   const pulled = await shoal(command!.replace('DIRECTORY', out).split(' '), { cwd: scratch });
   expect(pulled.stdout, pulled.stderr).toContain('verified');
