@@ -1,7 +1,13 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 import { PAGE_TESTS, SLOW_TESTS } from './test/slow-tests.js';
 
-const ALL_TESTS = ['src/**/*.test.ts', 'test/**/*.test.ts', 'codegen/**/*.test.ts', 'lab/**/*.test.ts'];
+const ALL_TESTS = [
+  'src/**/*.test.ts',
+  'test/**/*.test.ts',
+  'codegen/**/*.test.ts',
+  'lab/**/*.test.ts',
+  'bench/**/*.test.ts',
+];
 
 export default defineConfig({
   // The examples import `shoal`; in a checkout that is the source.

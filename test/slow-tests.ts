@@ -26,6 +26,7 @@ export const SLOW_TESTS = [
   'lab/main.test.ts',
   'lab/hosts/hosts.test.ts',
   'lab/soak/fencing.test.ts',
+  'bench/cluster/models.test.ts',
   'codegen/{protos,tensorflow1-names}.test.ts',
   'src/graph/interop.test.ts',
   'src/gradients/coverage.test.ts',
