@@ -2,7 +2,6 @@
  * Threads for blocking calls beside those of libuv's pool, whose size is fixed before a program can set it (see
  * async/thread-pool.ts). Each is a worker thread of Node that makes one call at a time.
  */
-import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { type ArgumentKind, type CName, DECLARATIONS, type PointerArgument } from './c-api.js';
 import koffi from './ffi.js';
@@ -18,10 +17,16 @@ export type CallArgument = PointerArgument | number | string;
 
 const TYPES = { void: 'void', ptr: 'void *', int: 'int', size: 'size_t', str: 'str' } as const;
 
-/** Plain JavaScript, because a worker does not inherit the loader of TypeScript that the program may use. */
+/**
+ * Plain JavaScript, because a worker does not inherit the loader of TypeScript that the program may use. It reads no file:
+ * the native module is open in this process, and found by its path even if an upgrade has removed it.
+ */
 const WORKER = `
 const { parentPort, workerData } = require('node:worker_threads');
-const koffi = require(workerData.koffi);
+const native = { exports: {} };
+if (workerData.koffi.endsWith('.node')) process.dlopen(native, workerData.koffi);
+else native.exports = require(workerData.koffi);
+const koffi = native.exports;
 koffi.config(workerData.config);
 const libraries = workerData.libraries.map((path) => koffi.load(path, { lazy: true }));
 const functions = new Map();
@@ -111,7 +116,7 @@ export class ExtraThreads {
 }
 
 function startWorker(): Worker {
-  const { located } = library();
+  const { located, ffiModule } = library();
   const { sync_stack_size, async_stack_size } = koffi.config();
   return new Worker(WORKER, {
     eval: true,
@@ -120,7 +125,7 @@ function startWorker(): Worker {
     env: {},
     name: 'shoal-native-call',
     workerData: {
-      koffi: createRequire(import.meta.url).resolve('koffi'),
+      koffi: ffiModule,
       config: { sync_stack_size, async_stack_size },
       libraries: [located.ccPath, located.frameworkPath],
     },

@@ -11,7 +11,7 @@
 import { messageOf, ShoalError } from '../errors/errors.js';
 import { type CApi, type CName, DECLARATIONS, type Pointer } from './c-api.js';
 import { useCrc32cLibrary } from './crc32c-library.js';
-import koffi, { type LibraryHandle } from './ffi.js';
+import koffi, { koffiModule, type LibraryHandle } from './ffi.js';
 import { type LocatedLibrary, locateTensorFlow } from './locate.js';
 import { applyOneDnnSetting, askOneDnn } from './onednn.js';
 import { keepHeapSlack } from './pressure.js';
@@ -56,6 +56,8 @@ export interface Library {
   readonly cc: LibraryHandle;
   readonly framework: LibraryHandle;
   readonly located: LocatedLibrary;
+  /** Of koffi, for other threads. */
+  readonly ffiModule: string;
   /** Whether TensorFlow uses oneDNN; undefined if the library does not report it. */
   readonly oneDnn: boolean | undefined;
 }
@@ -161,7 +163,7 @@ function load(located: LocatedLibrary): Library {
     const oneDnn = askOneDnn(framework);
     keepHeapSlack();
     useCrc32cLibrary();
-    return { C: api, libc, cc, framework, located, oneDnn };
+    return { C: api, libc, cc, framework, located, ffiModule: koffiModule(), oneDnn };
   } catch (error) {
     if (error instanceof ShoalError) throw error;
     throw new ShoalError(
