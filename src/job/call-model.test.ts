@@ -1,6 +1,7 @@
 /** What a model function may return. */
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { described } from '../../test/described.js';
+import type { Output } from '../graph/operation.js';
 import { constant } from '../ops/creation.js';
 import { sum } from '../ops/math.js';
 import { GradientDescentOptimizer } from '../optimizers/gradient-descent.js';
@@ -72,4 +73,41 @@ test('an output that needs the labels is a warning', () => {
   expect(warnings).toEqual([
     expect.stringMatching(/requires the input 'label' because of the output 'error'; 'y' does not/),
   ]);
+});
+
+describe('without an output that needs no label', () => {
+  interface Input {
+    readonly x: Output;
+    readonly size: Output;
+    readonly label: Output;
+  }
+  const warningsOf = (model: (input: Input) => Output) => {
+    const job = defineJob({
+      name: 'labelled',
+      input: () => ({ x: constant([1, 2]), size: constant([1, 2]), label: constant([1, 0]) }),
+      model({ input }) {
+        const output = model(input as Input);
+        const loss = output.sub(input.label).square().sum();
+        return { loss, optimizer: new GradientDescentOptimizer(0.1), outputs: { output } };
+      },
+      train: { lastStep: 1 },
+      export: {},
+    });
+    const { graph, warnings } = buildServingGraph(job);
+    graph.dispose();
+    return warnings;
+  };
+  const weight = (name = 'w') => variable(name, { initializer: 1 });
+
+  test('the label is found', () => {
+    expect(warningsOf(({ x, label }) => x.mul(weight()).sub(label).square())).toEqual([
+      expect.stringMatching(/requires the input 'label' because of the output 'output'; if it is a label/),
+    ]);
+  });
+
+  test('a mask, joined features and features with weights of their own are no labels', () => {
+    expect(warningsOf(({ x, size }) => x.mul(weight()).mul(size))).toEqual([]);
+    expect(warningsOf(({ x, size }) => x.add(size).mul(weight()))).toEqual([]);
+    expect(warningsOf(({ x, size }) => x.mul(weight()).mul(size.mul(weight('v'))))).toEqual([]);
+  });
 });

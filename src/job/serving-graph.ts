@@ -11,6 +11,7 @@ import { predictSignatureDef, type SignatureTensors } from '../saved-model/signa
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import { callModel } from './call-model.js';
 import type { InputValues, JobDefinition, JobOutputs, ModelInput } from './define-job.js';
+import { labelInputs } from './label-inputs.js';
 import { modelInput } from './training-graph.js';
 import { unshardedInput } from './unsharded-input.js';
 
@@ -25,6 +26,7 @@ type Input = ModelInput<InputValues>;
 interface Built {
   readonly input: Input;
   readonly outputs: JobOutputs;
+  readonly loss: OutputLike | undefined;
 }
 
 /** The caller closes the graph. */
@@ -56,7 +58,8 @@ function signaturesOf(job: JobDefinition, graph: Graph, warn: Warn): SignatureDe
     }
     const input = { ...placeholdersFor(job, given), ...given } as Input;
     const parts = { input, training: false, params: job.params ?? {} };
-    built = { input, outputs: callModel(job, parts, []).outputs ?? {} };
+    const { outputs, loss } = callModel(job, parts, []);
+    built = { input, outputs: outputs ?? {}, loss };
     return built;
   };
   if (job.export?.signatures) return job.export.signatures({ model });
@@ -67,7 +70,7 @@ function signaturesOf(job: JobDefinition, graph: Graph, warn: Warn): SignatureDe
 function defaultSignature(
   { name }: JobDefinition,
   graph: Graph,
-  { input, outputs, warn }: Built & { readonly warn: Warn },
+  { input, outputs, loss, warn }: Built & { readonly warn: Warn },
 ): SignatureDefMap {
   const nodes = nodesOf(graph.toGraphDef());
   const needs = (output: OutputLike) => reach(nodes, [output.toOutput().op.name]);
@@ -94,7 +97,10 @@ function defaultSignature(
         'Return the prediction among the outputs, or declare export.signatures.',
     });
   }
-  warnOfLabels(name, uses, warn);
+  const inputNodes = new Map(
+    Object.entries(input).map(([inputName, value]) => [inputName, partsOf(value).map(({ op }) => op.name)]),
+  );
+  warnOfLabels(name, uses, loss ? labelInputs(nodes, loss.toOutput().op.name, inputNodes) : [], warn);
   return {
     [signatureConstants.defaultServingSignatureDefKey]: predictSignatureDef({
       inputs: taken,
@@ -110,16 +116,20 @@ interface Use {
 }
 
 /** An accuracy among the outputs needs the labels: whoever calls the signature would have to know them. */
-function warnOfLabels(job: string, uses: readonly Use[], warn: Warn): void {
+function warnOfLabels(job: string, uses: readonly Use[], labels: readonly string[], warn: Warn): void {
   for (const { key, inputs } of uses) {
     const less = uses.find(
       (other) => other.inputs.every((one) => inputs.includes(one)) && other.inputs.length < inputs.length,
     );
-    if (!less) continue;
-    const extra = inputs.filter((one) => !less.inputs.includes(one)).map((one) => `'${one}'`);
+    const needsLabels = labels.every((one) => inputs.includes(one));
+    const extra = less ? inputs.filter((one) => !less.inputs.includes(one)) : needsLabels ? labels : [];
+    if (extra.length === 0) continue;
+    const hint = less
+      ? `'${less.key}' does not need it. If it is a label, remove '${key}' from the outputs`
+      : `if it is a label, return the prediction among the outputs instead of '${key}'`;
     warn(
-      `the exported signature of job '${job}' requires the input ${extra.join(', ')} because of the output '${key}'; ` +
-        `'${less.key}' does not need it. If it is a label, remove '${key}' from the outputs, or declare export.signatures`,
+      `the exported signature of job '${job}' requires the input ${extra.map((one) => `'${one}'`).join(', ')} ` +
+        `because of the output '${key}'; ${hint}, or declare export.signatures`,
     );
   }
 }
