@@ -19,6 +19,7 @@ count = tf.Variable(3, name="count")
 train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.square(weight), global_step=step, var_list=None, name=None)
 one = tf.train.batch([tf.constant(1.0)], batch_size=2)
 two = tf.train.shuffle_batch([tf.constant(1.0), tf.constant([2.0])], batch_size=2, capacity=10, min_after_dequeue=1)
+shuffled = tf.train.shuffle_batch([tf.constant([1.0, 2.0])], batch_size=2, capacity=10, min_after_dequeue=1)
 words = tf.constant(["a b", "c"])
 x = tf.constant([[1.0, 2], [3, 4]])
 values = {
@@ -46,6 +47,7 @@ with tf.Session() as session:
         "dtypes": [v.dtype.base_dtype.name for v in (step, weight, count)],
         "after": [float(v) for v in session.run([step, weight, count])],
         "one": one.shape.as_list(),
+        "shuffled": shuffled.shape.as_list(),
         "two": [t.shape.as_list() for t in two],
         "values": {name: plain(value) for name, value in session.run(values).items()},
     }

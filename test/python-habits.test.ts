@@ -22,6 +22,9 @@ it('has the element types, shapes and values of Python', async () => {
     const two = tf.train.shuffleBatch([tf.constant(1), tf.constant([2])], {
       ...{ batchSize: 2, capacity: 10, minAfterDequeue: 1 },
     });
+    const shuffled = tf.train.shuffleBatch([tf.constant([1, 2])], {
+      ...{ batchSize: 2, capacity: 10, minAfterDequeue: 1 },
+    });
     const words = tf.constant(['a b', 'c']);
     const x = tf.constant([
       [1, 2],
@@ -51,18 +54,19 @@ it('has the element types, shapes and values of Python', async () => {
       toNumber: tf.strings.toNumber(['1', '2.5']),
       upper: tf.strings.upper(words),
     };
-    return { step, weight, count, trainOp, one, two, values };
+    return { step, weight, count, trainOp, one, two, shuffled, values };
   });
   await using session = Session.open({ graph, target: null, config: null });
   await session.run(graph.asDefault(() => tf.globalVariablesInitializer()));
   await session.run(made.trainOp);
-  const { step, weight, count, one, two } = made;
+  const { step, weight, count, one, two, shuffled } = made;
   const after = await session.run({ step, weight, count });
   const values = await session.run(made.values);
   const seen = {
     dtypes: [step, weight, count].map(({ dtype }) => dtype),
     after: [after.step, after.weight, after.count].map((value) => value.number()),
     one: one.shape,
+    shuffled: shuffled.shape,
     two: two.map(({ shape }) => shape),
     values: Object.fromEntries(
       Object.entries(values).map(([name, value]) => [name, [value.toArray()].flat(2).map(plain)]),
@@ -70,7 +74,7 @@ it('has the element types, shapes and values of Python', async () => {
   };
   const python = await askPython<typeof seen>(PYTHON, {});
   expect(seen.dtypes).toEqual(python.dtypes);
-  expect([seen.one, seen.two]).toEqual([python.one, python.two]);
+  expect([seen.one, seen.two, seen.shuffled]).toEqual([python.one, python.two, python.shuffled]);
   expect(seen.after.map(rounded)).toEqual(python.after.map(rounded));
   for (const [name, value] of Object.entries(seen.values)) {
     expect((value as unknown[]).map(rounded), name).toEqual((python.values[name] as unknown[]).map(rounded));

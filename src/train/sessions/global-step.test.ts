@@ -1,4 +1,5 @@
 /** Which variable counts the steps: the one that the program passes, else the graph's. */
+import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Graph } from '../../graph/graph.js';
 import { constant, zeros } from '../../ops/creation.js';
@@ -11,7 +12,9 @@ import { createGlobalStep, getGlobalStep } from '../../variables/global-step.js'
 import { newVariable } from '../../variables/variable-scope.js';
 import { latestCheckpoint } from '../checkpoints/latest-checkpoint.js';
 import { Saver } from '../checkpoints/saver.js';
+import { CheckpointSaverHook } from '../hooks/checkpoint-saver.js';
 import { Workspace } from '../testing/workspace.js';
+import { MonitoredTrainingSession } from './monitored-training-session.js';
 import { Supervisor, type SupervisorOptions } from './supervisor.js';
 
 let space: Workspace;
@@ -40,6 +43,24 @@ async function trained(model: ReturnType<typeof counted>, steps: number, options
     return (await session.run(model.weight.toOutput())).toArray();
   });
 }
+
+describe('a CheckpointSaverHook', () => {
+  it.each(['int64', 'int32'] as const)(
+    'names checkpoints by a counter named global_step, an %s',
+    async (dtype) => {
+      const checkpointDir = space.path();
+      const { graph, trainOp } = counted('global_step', dtype);
+      const saver = graph.asDefault(() => new Saver());
+      const hooks = [new CheckpointSaverHook({ checkpointDir, saveSteps: 2, saver })];
+      await MonitoredTrainingSession({ graph, hooks, log: () => {} }, async (session) => {
+        for (let i = 0; i < 5; i++) await session.run(trainOp);
+      });
+      expect(await latestCheckpoint(checkpointDir)).toBe(`${checkpointDir}/model.ckpt-5`);
+      const steps = readdirSync(checkpointDir).flatMap((file) => /-(\d+)\.index$/.exec(file)?.[1] ?? []);
+      expect(steps.map(Number).sort()).toEqual([0, 2, 4, 5]);
+    },
+  );
+});
 
 describe('a supervisor', () => {
   it.each([
