@@ -2,13 +2,13 @@
  * Converts user arguments to graph ops: literals become constants whose dtype follows from the op's definition and
  * the other inputs.
  */
-import { invalid } from '../errors/errors.js';
+import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import type { Attrs } from '../graph/attributes.js';
 import { currentGraph, type Graph, type OpInput, type OpOptions } from '../graph/graph.js';
 import { isOutputLike, type Operation, type Output, type OutputLike } from '../graph/operation.js';
 import { activeScope } from '../graph/scope.js';
 import type { OpDef, OpDef_ArgDef } from '../proto/generated/graph_pb.js';
-import { type DType, dtypeFromNumber } from '../tensor/dtype.js';
+import { type DType, dtypeFromNumber, isInteger } from '../tensor/dtype.js';
 import { dtypeOfValue, type NestedValue } from '../tensor/literal.js';
 import { Tensor, type TensorLike } from '../tensor/tensor.js';
 
@@ -40,12 +40,47 @@ export function build(
     if (!Array.isArray(input)) throw invalid(`Input '${arg.name}' of ${type} must be a list of tensors`);
     return input.map((one: Operand) => toOutput(graph, one, () => literalType(def, arg, one, inputs, attrs)));
   });
-  return graph.op(type, resolved, attrs, {
-    name: options.name,
-    device: options.device,
-    controlInputs: options.controlInputs,
-  });
+  const { name, device, controlInputs } = options;
+  try {
+    return graph.op(type, resolved, attrs, { name, device, controlInputs });
+  } catch (error) {
+    throw differentTypes(def, resolved, error) ?? error;
+  }
 }
+
+/** The error that says which inputs have different dtypes, if that is why an op was refused. */
+function differentTypes(def: OpDef, inputs: readonly OpInput[], cause: unknown): ShoalError | undefined {
+  if (!isShoalError(cause, 'SHOAL_TF_INVALID_ARGUMENT')) return undefined;
+  for (const { typeAttr } of def.inputArg) {
+    if (typeAttr === '') continue;
+    const same = inputs.filter((_, i) => def.inputArg[i]?.typeAttr === typeAttr).flat() as Output[];
+    const [first, ...others] = same;
+    const other = others.find(({ dtype }) => dtype !== first?.dtype);
+    if (!first || !other) continue;
+    const integer = [first, other].find((input) => isInteger(input.dtype) && variableOf(input) !== undefined);
+    return new ShoalError(
+      cause.code,
+      `${def.name} needs inputs of one dtype: ${described(first)}, ${described(other)}`,
+      { op: cause.op, cause, hint: integer ? INTEGER_VARIABLE : 'Convert one of them with tf.cast.' },
+    );
+  }
+  return undefined;
+}
+
+/** For a variable that a program means to train. */
+export const INTEGER_VARIABLE =
+  "A whole number, as in newVariable(0), makes an integer variable; pass dtype: 'float32' for a weight.";
+
+const described = (output: Output): string => {
+  const variable = variableOf(output);
+  return variable === undefined
+    ? `'${output.name}' is ${output.dtype}`
+    : `variable '${variable}' is ${output.dtype}`;
+};
+
+/** The name of the variable whose value an output is. */
+const variableOf = ({ op }: Output): string | undefined =>
+  op.type === 'ReadVariableOp' ? op.inputs[0]?.op.name : undefined;
 
 /** A variable: parts of its value can be read without the rest. */
 export interface PartReader<D extends DType = DType> extends OutputLike<D> {
@@ -77,7 +112,7 @@ function toOutput(graph: Graph, operand: Operand, dtype: () => DType): Output {
 export function constantIn(graph: Graph, value: TensorLike, dtype?: DType, options: OpOptions = {}): Output {
   const tensor = value instanceof Tensor ? value : Tensor.of(value, dtype ? { dtype } : {});
   return graph
-    .op('Const', [], { value: tensor, dtype: tensor.dtype }, { name: 'Const', ...options })
+    .op('Const', [], { value: tensor, dtype: tensor.dtype }, { ...options, name: options.name ?? 'Const' })
     .output();
 }
 

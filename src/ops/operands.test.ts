@@ -1,9 +1,11 @@
 /** Operands of the high-level op API: chaining, literals, invalid arguments, seeds. */
 import { describe, expect, test } from 'vitest';
+import type { ShoalError } from '../errors/errors.js';
 import { Graph } from '../graph/graph.js';
 import { Output } from '../graph/operation.js';
 import { Session } from '../session/session.js';
 import { Tensor } from '../tensor/tensor.js';
+import { newVariable } from '../variables/variable-scope.js';
 import * as tf from './index.js';
 
 const M = [
@@ -72,6 +74,36 @@ describe('literals', () => {
       '1.5 is out of range for int32',
     );
     expect(() => dtypeOf(() => tf.logicalAnd([true], 1.5))).toThrow('cannot be an element of a bool tensor');
+  });
+});
+
+describe('inputs of different dtypes', () => {
+  const refused = (build: () => Output) => {
+    try {
+      new Graph().asDefault(build);
+    } catch (error) {
+      return error as ShoalError;
+    }
+    throw new Error('nothing was thrown');
+  };
+  const x = () => tf.placeholder({ name: 'x' });
+
+  test('an integer variable is named, with the way to make it a weight', () => {
+    for (const build of [
+      () => newVariable(0, { name: 'w' }).mul(x()),
+      () => x().mul(newVariable(0, { name: 'w' })),
+    ]) {
+      const error = refused(build);
+      expect(error.message).toMatch(/Mul needs inputs of one dtype: .*variable 'w' is int32/);
+      expect(error.message).toMatch(/'x:0' is float32/);
+      expect(error.hint).toMatch(/newVariable\(0\).*dtype: 'float32'/);
+    }
+  });
+
+  test('other inputs are named', () => {
+    const error = refused(() => tf.add(x(), tf.constant(1, { dtype: 'int32', name: 'one' })));
+    expect(error.message).toMatch(/AddV2 needs inputs of one dtype: 'x:0' is float32, 'one:0' is int32/);
+    expect(error.hint).toMatch(/tf\.cast/);
   });
 });
 

@@ -2,7 +2,8 @@
 import { invalid, ShoalError } from '../errors/errors.js';
 import { type Gradient, IndexedSlices, isDifferentiableType } from '../gradients/index.js';
 import { type Operation, Output } from '../graph/operation.js';
-import { type DType, isFloating } from '../tensor/dtype.js';
+import { INTEGER_VARIABLE } from '../ops/build.js';
+import { type DType, isFloating, isInteger } from '../tensor/dtype.js';
 import { formatShape, type PartialShape } from '../tensor/shape.js';
 import { Variable } from '../variables/variable.js';
 
@@ -15,6 +16,15 @@ export function checkFloating(what: string, dtype: DType): void {
 
 export function noGradients(owner: string, variables: readonly Variable[], loss?: Output): ShoalError {
   const names = variables.map(({ name }) => `'${name}'`).join(', ');
+  const integers = loss && integersBefore(variables, loss);
+  if (integers && integers.length > 0) {
+    const listed = integers.map(({ name, dtype }) => `'${name}' is ${dtype}`).join(', ');
+    return new ShoalError(
+      'SHOAL_NO_GRADIENT',
+      `${owner}: no gradient for any of its variables: ${names} (loss: ${loss}); ${listed}`,
+      { op: integers[0]?.handle.op.name, hint: INTEGER_VARIABLE },
+    );
+  }
   const cut = loss && cutBetween(variables, loss);
   const where = cut ? `; the path to the loss is cut by ${cut.type} '${cut.name}'` : '';
   return new ShoalError(
@@ -25,6 +35,12 @@ export function noGradients(owner: string, variables: readonly Variable[], loss?
       ...(cut && { op: cut.name }),
     },
   );
+}
+
+/** The integer variables that the loss depends on. */
+function integersBefore(variables: readonly Variable[], loss: Output): Variable[] {
+  const before = new Set(opsBefore(loss.op));
+  return variables.filter(({ dtype, handle }) => isInteger(dtype) && before.has(handle.op));
 }
 
 function hintAbout({ type, outputs }: Operation): string {

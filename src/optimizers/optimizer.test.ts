@@ -15,6 +15,7 @@ import { fixedSizePartitioner } from '../variables/partitioned.js';
 import type { Variable } from '../variables/variable.js';
 import {
   globalVariables,
+  newVariable,
   partitionedVariable,
   variable,
   variableScope,
@@ -390,6 +391,22 @@ describe('errors', () => {
       code: 'SHOAL_NO_GRADIENT',
       message: expect.stringMatching(/no gradient.*'v', 'w'/),
     });
+  });
+
+  it('a weight that a whole number made an integer: the error names it and says how to make it a weight', () => {
+    for (const cast of [false, true]) {
+      const error = inGraph(() => {
+        const count = newVariable(0, { name: 'count' });
+        const b = newVariable(0.5, { name: 'b' });
+        const y = cast ? count.toOutput().cast('float32').add(1) : stopGradient(count).cast('float32');
+        return sgd(0.1).minimize(y.square().sum(), { varList: cast ? [count, b] : [count] });
+      });
+      expect(error.message).toMatch(/no gradient for any of its variables: 'count'.*; 'count' is int32$/s);
+      expect(error).toMatchObject({
+        code: 'SHOAL_NO_GRADIENT',
+        hint: expect.stringMatching(/dtype: 'float32'/),
+      });
+    }
   });
 
   it('applyGradients without gradients', () => {
