@@ -80,7 +80,9 @@ function imports(code: string): string {
 function wrapper(def: OpDef, signature: Signature, summary: string | undefined): string {
   const { name, generics, inputs, attrs, results } = signature;
   const parameters = inputs.map((input) => `${input.name}: ${input.type}`);
-  const attrType = attrs.map((attr) => `readonly ${attr.name}${attr.required ? '' : '?'}: ${attr.type}`);
+  const attrType = attrs.map(
+    (attr) => `readonly ${attr.name}${attr.required ? `: ${attr.type}` : `?: ${attr.type} | null`}`,
+  );
   const type = attrType.length > 0 ? `{ ${attrType.join('; ')} } & BuildOptions` : 'BuildOptions';
   const needed = attrs.some((attr) => attr.required);
   parameters.push(`attrs: ${type}${needed ? '' : ' = {}'}`);

@@ -27,13 +27,13 @@ type Strings = Operand<'string'>;
 export const format = (
   template: string,
   inputs: Operand | readonly Output[],
-  options: { readonly placeholder?: string; readonly summarize?: number } & BuildOptions = {},
+  options: { readonly placeholder?: string | null; readonly summarize?: number | null } & BuildOptions = {},
 ): Output<'string'> => {
   const list = Array.isArray(inputs) ? (inputs as readonly Output[]) : [inputs as Operand];
-  const { placeholder = '{}', ...rest } = options;
+  const { placeholder, ...rest } = options;
   return raw.stringFormat(
     list.map((input) => asOutput(input)),
-    { template, placeholder, ...rest },
+    { template, placeholder: placeholder ?? '{}', ...rest },
   );
 };
 

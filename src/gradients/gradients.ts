@@ -2,7 +2,9 @@
  * Symbolic gradients: walks the graph in reverse from the losses. Gradient functions come from the registry, else from
  * TensorFlow's C++ gradients; if there is neither, the error names the op and its path to the loss.
  */
+
 import { invalid, ShoalError } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { FunctionGraph } from '../graph/function.js';
 import type { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
@@ -26,8 +28,9 @@ export { isDifferentiableType } from './paths.js';
 export function gradients(
   ys: Differentiable | readonly Differentiable[],
   xs: readonly Differentiable[],
-  options: GradientOptions = {},
+  given: OrNull<GradientOptions> = {},
 ): (Gradient | null)[] {
+  const options = withoutNull<GradientOptions>(given);
   const losses = (Array.isArray(ys) ? ys : [ys as Differentiable]).map((y: Differentiable) => y.toOutput());
   const graph = losses[0]?.graph;
   if (graph === undefined || xs.length === 0) return xs.map(() => null);

@@ -23,11 +23,11 @@ export type OpInput = Output | readonly Output[];
 
 export interface OpOptions {
   /** The op's name within the current name scope; numbered if already taken. Default: the op type. */
-  readonly name?: string;
+  readonly name?: string | null;
   /** The device of the op, merged with the device scopes; default: that of the scopes. */
-  readonly device?: string;
+  readonly device?: string | null;
   /** Ops that run before this one, in addition to those of the scopes; default: none. */
-  readonly controlInputs?: readonly Operation[];
+  readonly controlInputs?: readonly Operation[] | null;
 }
 
 export class Graph {
@@ -67,6 +67,8 @@ export class Graph {
     const setters = Object.entries(attrs).flatMap(([name, value]) => {
       if (value === undefined) return [];
       const attr = def.attr.find((candidate) => candidate.name === name);
+      // As in Python, None is the default; of a shape it is an unknown rank.
+      if (value === null && attr?.defaultValue && attr.type !== 'shape') return [];
       if (!attr && !name.startsWith('_')) {
         const known = def.attr.map((candidate) => candidate.name).join(', ') || 'none';
         throw invalid(`Op ${type} has no attribute '${name}'; valid attributes: ${known}`, { op: type });

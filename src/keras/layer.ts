@@ -2,7 +2,9 @@
  * Layers and symbolic tensors: the structure of a model before it has a graph. A layer builds its ops in each graph
  * that the model is built in; a layer that is applied twice shares its variables, also between models.
  */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import { graphFor } from '../layers/graph-for.js';
 import type { DType } from '../tensor/dtype.js';
@@ -94,6 +96,7 @@ export class SymbolicTensor {
 }
 
 /** An input of a functional model, or of a Sequential model as its first element. */
-export function Input({ shape, dtype = 'float32', name = 'x' }: InputOptions): SymbolicTensor {
+export function Input(options: OrNull<InputOptions>): SymbolicTensor {
+  const { shape, dtype = 'float32', name = 'x' } = withoutNull<InputOptions>(options);
   return new SymbolicTensor({ input: { name, type: { dtype, shape: [null, ...shape] } } });
 }

@@ -1,5 +1,7 @@
 /** `tf.keras.layers`: the layers of `tf.layers` as elements of a model. */
+
 import { invalid } from '../errors/errors.js';
+import type { OrNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import { type Activation, type ActivationName, activationOf } from '../layers/activations.js';
 import { type BatchNormOptions, batchNorm as buildBatchNorm } from '../layers/batch-norm.js';
@@ -47,36 +49,40 @@ const unary =
   };
 
 /** A layer of `tf.layers`, which takes the name of its variable scope. */
-const layer = (kind: string, options: NamedLayer, body: Body): Layer => {
+const layer = (kind: string, options: OrNull<NamedLayer>, body: Body): Layer => {
   checkLayer(kind, options);
-  return new Layer({ kind, name: options.name, body: unary(body), opensScope: true });
+  return new Layer({ kind, name: options.name ?? undefined, body: unary(body), opensScope: true });
 };
 
 /** A layer of a function, which may create variables. */
-const functionLayer = (kind: string, options: NamedLayer, body: (x: Output) => Operand): Layer => {
+const functionLayer = (kind: string, options: OrNull<NamedLayer>, body: (x: Output) => Operand): Layer => {
   checkLayer(kind, options);
-  return new Layer({ kind, name: options.name, body: unary(body) });
+  return new Layer({ kind, name: options.name ?? undefined, body: unary(body) });
 };
 
 /** A layer with several inputs. */
-const joining = (kind: string, options: NamedLayer, body: (inputs: readonly Output[]) => Output): Layer => {
+const joining = (
+  kind: string,
+  options: OrNull<NamedLayer>,
+  body: (inputs: readonly Output[]) => Output,
+): Layer => {
   checkLayer(kind, options);
-  return new Layer({ kind, name: options.name, body });
+  return new Layer({ kind, name: options.name ?? undefined, body });
 };
 
 /** The options of a layer function, with the activation as a function. */
 const resolved = <O extends { readonly activation?: ActivationName | Activation }>({
   activation: given,
   ...others
-}: O) => ({ ...others, ...(given === undefined ? {} : { activation: activationOf(given) }) });
+}: OrNull<O>) => ({ ...others, ...(given != null && { activation: activationOf(given) }) });
 
 /** activation(x · kernel + bias). */
-export const dense = (units: number, options: Options<DenseOptions> = {}): Layer => {
+export const dense = (units: number, options: OrNull<Options<DenseOptions>> = {}): Layer => {
   const own = resolved(options);
   return layer('dense', options, (x, { name, reuse }) => buildDense(x, units, { ...own, name, reuse }));
 };
 
-export const conv2d = (filters: number, size: Pair, options: Options<Conv2dOptions> = {}): Layer => {
+export const conv2d = (filters: number, size: Pair, options: OrNull<Options<Conv2dOptions>> = {}): Layer => {
   const own = resolved(options);
   return layer('conv2d', options, (x, { name, reuse }) =>
     buildConv2d(x, filters, size, { ...own, name, reuse }),
@@ -87,7 +93,7 @@ export const conv2d = (filters: number, size: Pair, options: Options<Conv2dOptio
 export const maxPooling2d = (
   size: Pair = 2,
   strides: Pair = size,
-  options: Options<PoolingOptions> = {},
+  options: OrNull<Options<PoolingOptions>> = {},
 ): Layer =>
   layer('max_pooling2d', options, (x, { name }) => buildMaxPooling2d(x, size, strides, { ...options, name }));
 
@@ -95,53 +101,57 @@ export const maxPooling2d = (
 export const averagePooling2d = (
   size: Pair = 2,
   strides: Pair = size,
-  options: Options<PoolingOptions> = {},
+  options: OrNull<Options<PoolingOptions>> = {},
 ): Layer =>
   layer('average_pooling2d', options, (x, { name }) =>
     buildAveragePooling2d(x, size, strides, { ...options, name }),
   );
 
 /** [batch, …] to [batch, features]. */
-export const flatten = (options: NamedLayer = {}): Layer =>
+export const flatten = (options: OrNull<NamedLayer> = {}): Layer =>
   layer('flatten', options, (x, { name }) => buildFlatten(x, { name }));
 
 /** Gives each example this shape; one size may be -1. */
-export const reshape = (shape: Shape, options: NamedLayer = {}): Layer =>
+export const reshape = (shape: Shape, options: OrNull<NamedLayer> = {}): Layer =>
   layer('reshape', options, (x, { name }) => reshapeOp(x, [-1, ...shape], { name }));
 
 /** Sets elements to 0 with this probability, in training only. */
-export const dropout = (rate = 0.5, options: Omit<Options<DropoutOptions>, 'rate'> = {}): Layer =>
+export const dropout = (rate = 0.5, options: OrNull<Omit<Options<DropoutOptions>, 'rate'>> = {}): Layer =>
   layer('dropout', options, (x, { name, training }) => buildDropout(x, { ...options, rate, training, name }));
 
 /** `rows` vectors of `size` elements, looked up by number. */
-export const embedding = (rows: number, size: number, options: Options<EmbeddingOptions> = {}): Layer =>
+export const embedding = (
+  rows: number,
+  size: number,
+  options: OrNull<Options<EmbeddingOptions>> = {},
+): Layer =>
   layer('embedding', options, (x, { name, reuse }) =>
     buildEmbedding(x, rows, size, { ...options, name, reuse }),
   );
 
-export const batchNorm = (options: Options<BatchNormOptions> = {}): Layer =>
+export const batchNorm = (options: OrNull<Options<BatchNormOptions>> = {}): Layer =>
   layer('batch_normalization', options, (x, { name, reuse, training }) =>
     buildBatchNorm(x, { ...options, name, reuse, training }),
   );
 
-export const layerNorm = (options: Options<LayerNormOptions> = {}): Layer =>
+export const layerNorm = (options: OrNull<Options<LayerNormOptions>> = {}): Layer =>
   layer('layer_normalization', options, (x, { name, reuse }) =>
     buildLayerNorm(x, { ...options, name, reuse }),
   );
 
-export const activation = (given: ActivationName | Activation, options: NamedLayer = {}): Layer => {
+export const activation = (given: ActivationName | Activation, options: OrNull<NamedLayer> = {}): Layer => {
   const body = activationOf(given);
   return functionLayer('activation', options, body);
 };
 
 /** Any function of ops. Variables that it makes with `tf.variable` or `tf.layers` belong to the layer. */
-export const lambda = (body: (x: Output) => Operand, options: NamedLayer = {}): Layer =>
+export const lambda = (body: (x: Output) => Operand, options: OrNull<NamedLayer> = {}): Layer =>
   functionLayer('lambda', options, body);
 
 /** Joins its inputs along the last axis. */
-export const concatenate = (options: NamedLayer = {}): Layer =>
+export const concatenate = (options: OrNull<NamedLayer> = {}): Layer =>
   joining('concatenate', options, (inputs) => concat([...inputs], -1));
 
 /** The sum of its inputs, which have the same shape. */
-export const add = (options: NamedLayer = {}): Layer =>
+export const add = (options: OrNull<NamedLayer> = {}): Layer =>
   joining('add', options, (inputs) => addN([...inputs]));

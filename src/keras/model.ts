@@ -2,7 +2,9 @@
  * A model in the manner of Keras. `fit`, `evaluate` and `predict` run in this process; `toJob` makes a job of the same
  * layers, loss and optimizer, which `shoal run` trains on a cluster.
  */
+
 import { invalid, messageOf, ShoalError } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import type { InputValues, JobOptions, JobParams } from '../job/define-job.js';
 import type { Operand } from '../ops/build.js';
@@ -81,14 +83,16 @@ export class Model<const R extends ModelResults = SymbolicTensor> implements Asy
   }
 
   /** Sets how the model is trained. The weights stay; the state of an earlier optimizer is not used. */
-  compile(options: CompileOptions): this {
+  compile(given: OrNull<CompileOptions>): this {
+    const options = withoutNull<CompileOptions>(given);
     checkOptions('compile', options);
     this.#compiled = compiled(options, this.#network.outputNames);
     return this;
   }
 
   /** Trains on examples in memory. Another call continues with the current weights. */
-  async fit(x: Examples, y: Labels, options: FitOptions = {}): Promise<History> {
+  async fit(x: Examples, y: Labels, given: OrNull<FitOptions> = {}): Promise<History> {
+    const options = withoutNull<FitOptions>(given);
     refuseDataset('fit', x);
     checkOptions('fit', options);
     const { validationData, ...others } = options;
@@ -104,7 +108,8 @@ export class Model<const R extends ModelResults = SymbolicTensor> implements Asy
   }
 
   /** The loss and the metrics over all examples. */
-  async evaluate(x: Examples, y: Labels, options: BatchOptions = {}): Promise<Results> {
+  async evaluate(x: Examples, y: Labels, given: OrNull<BatchOptions> = {}): Promise<Results> {
+    const options = withoutNull<BatchOptions>(given);
     refuseDataset('evaluate', x);
     checkOptions('evaluate', options);
     const { batchSize = BATCH_SIZE, signal } = options;
@@ -118,7 +123,8 @@ export class Model<const R extends ModelResults = SymbolicTensor> implements Asy
   }
 
   /** The output for all examples; a list for a model whose `outputs` are a list. */
-  async predict(x: Examples, options: BatchOptions = {}): Promise<Predictions<R>> {
+  async predict(x: Examples, given: OrNull<BatchOptions> = {}): Promise<Predictions<R>> {
+    const options = withoutNull<BatchOptions>(given);
     refuseDataset('predict', x);
     checkOptions('predict', options);
     const { batchSize = BATCH_SIZE, signal } = options;

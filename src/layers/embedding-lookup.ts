@@ -3,7 +3,9 @@
  * ids are looked up once, so each row crosses the network once. The gradient is IndexedSlices of those rows: its
  * cost does not depend on the size of the table.
  */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import { concat, gather, reshape, slice, unique } from '../ops/arrays.js';
 import type { Operand } from '../ops/build.js';
@@ -55,8 +57,9 @@ const STRATEGIES: readonly PartitionStrategy[] = ['mod', 'div'];
 export function embeddingLookup(
   params: EmbeddingTable,
   ids: Operand,
-  options: EmbeddingLookupOptions = {},
+  given: OrNull<EmbeddingLookupOptions> = {},
 ): Output {
+  const options = withoutNull<EmbeddingLookupOptions>(given);
   const parts = partsOf(params);
   const strategy = strategyFor(params, options.partitionStrategy);
   const wanted = integers('Ids', ids);

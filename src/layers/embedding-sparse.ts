@@ -2,7 +2,9 @@
  * Bags of ids: combines the table rows of the ids in each row of a sparse tensor, optionally weighted, as TensorFlow
  * 1's embedding_lookup_sparse and safe_embedding_lookup_sparse do.
  */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import { concat, gather, reshape, slice, stack, unique } from '../ops/arrays.js';
 import * as raw from '../ops/generated/index.js';
@@ -35,8 +37,9 @@ export function embeddingLookupSparse(
   params: EmbeddingTable,
   spIds: SparseTensor,
   spWeights: SparseTensor | null,
-  options: EmbeddingLookupSparseOptions = {},
+  given: OrNull<EmbeddingLookupSparseOptions> = {},
 ): Output {
+  const options = withoutNull<EmbeddingLookupSparseOptions>(given);
   const { combiner = 'mean', name, ...lookup } = options;
   checkCombiner(combiner);
   return graphFor(spIds.values).nameScope(name ?? 'embedding_lookup_sparse', () => {
@@ -135,8 +138,9 @@ export function safeEmbeddingLookupSparse(
   params: EmbeddingTable,
   spIds: SparseTensor,
   spWeights: SparseTensor | null = null,
-  options: SafeEmbeddingLookupSparseOptions = {},
+  given: OrNull<SafeEmbeddingLookupSparseOptions> = {},
 ): Output {
+  const options = withoutNull<SafeEmbeddingLookupSparseOptions>(given);
   const { defaultId, combiner = 'mean', partitionStrategy = 'div', name, ...lookup } = options;
   checkCombiner(combiner);
   partsOf(params);

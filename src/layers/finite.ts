@@ -1,5 +1,7 @@
 /** Checks for NaN and infinity: a NaN loss makes all later steps worthless. */
+
 import { ShoalError } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput, type Operand } from '../ops/build.js';
 import { constant } from '../ops/creation.js';
@@ -20,7 +22,8 @@ export interface CheckFiniteOptions {
 }
 
 /** Throws SHOAL_NAN if a fetched value contains NaN or infinity; the message has tensor, step and counts. */
-export function checkFinite(value: Tensor | number, options: CheckFiniteOptions = {}): void {
+export function checkFinite(value: Tensor | number, given: OrNull<CheckFiniteOptions> = {}): void {
+  const options = withoutNull<CheckFiniteOptions>(given);
   const numbers = typeof value === 'number' ? [value] : numbersOf(value);
   let nan = 0;
   let infinite = 0;
@@ -59,7 +62,8 @@ export interface AssertFiniteOptions {
  * tensor's name, the step and the values in the message. Variables may already be updated by that run; to prevent
  * this, build the optimizer within `tf.controlDependencies([checked], …)`.
  */
-export function assertFinite(x: Operand, options: AssertFiniteOptions = {}): Output {
+export function assertFinite(x: Operand, given: OrNull<AssertFiniteOptions> = {}): Output {
+  const options = withoutNull<AssertFiniteOptions>(given);
   const output = asOutput(x);
   const { name = output.name, globalStep } = options;
   const graph = graphFor(output);

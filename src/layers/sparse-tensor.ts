@@ -32,9 +32,10 @@ export class SparseTensor<D extends DType = DType> {
 
   /** Three placeholders: feed `.indices`, `.values` and `.denseShape`. Default: float32, any rank, named `sparse`. */
   static placeholder<D extends DType = 'float32'>(
-    options: { readonly dtype?: D; readonly rank?: number; readonly name?: string } = {},
+    options: { readonly dtype?: D | null; readonly rank?: number | null; readonly name?: string | null } = {},
   ): SparseTensor<D> {
-    const { dtype = 'float32' as D, rank = null, name = 'sparse' } = options;
+    const { rank = null } = options;
+    const [dtype, name] = [options.dtype ?? ('float32' as D), options.name ?? 'sparse'];
     return new SparseTensor<D>({
       indices: placeholder({ dtype: 'int64', shape: [null, rank], name: `${name}/indices` }),
       values: placeholder({ dtype, shape: [null], name: `${name}/values` }),

@@ -1,5 +1,7 @@
 /** Vocabulary tables, as TensorFlow 1's `tf.contrib.lookup`: words to ids and back, from a list or a file. */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { asOutput, constantIn, isOutputLike, type Operand } from '../ops/build.js';
@@ -45,8 +47,9 @@ export interface IndexTableOptions extends IdOptions {
 /** Maps the words of a list to their positions. */
 export function indexTableFromTensor(
   vocabularyList: Operand,
-  options: IndexTableOptions = {},
+  given: OrNull<IndexTableOptions> = {},
 ): LookupTable<'int64'> {
+  const options = withoutNull<IndexTableOptions>(given);
   const { name = 'string_to_index', ...ids } = options;
   return named(name, () => {
     const given = vocabularyOf(vocabularyList, options.dtype);
@@ -61,8 +64,9 @@ export function indexTableFromTensor(
 /** Maps the words of a file to their line numbers. `keyDtype` is the dtype of the words; default: 'string'. */
 export function indexTableFromFile(
   vocabularyFile: VocabularyFile,
-  options: FileOptions & IdOptions & { readonly keyDtype?: 'string' | 'int64' } = {},
+  given: OrNull<FileOptions & IdOptions & { readonly keyDtype?: 'string' | 'int64' }> = {},
 ): LookupTable<'int64'> {
+  const options = withoutNull<FileOptions & IdOptions & { readonly keyDtype?: 'string' | 'int64' }>(given);
   const { keyColumnIndex = TextFileIndex.wholeLine, valueColumnIndex = TextFileIndex.lineNumber } = options;
   return named(options.name ?? 'string_to_index', () =>
     idTable(options.keyDtype ?? 'string', options, (handle) =>
@@ -79,8 +83,9 @@ export interface StringOptions {
 /** Maps positions in a list to its words. */
 export function indexToStringTableFromTensor(
   vocabularyList: Operand,
-  options: StringOptions & { readonly name?: string } = {},
+  given: OrNull<StringOptions & { readonly name?: string }> = {},
 ): LookupTable<'string'> {
+  const options = withoutNull<StringOptions & { readonly name?: string }>(given);
   return named(options.name ?? 'index_to_string', () => {
     const values = vocabularyOf(vocabularyList, 'string');
     return stringTable(options, (handle) =>
@@ -92,8 +97,9 @@ export function indexToStringTableFromTensor(
 /** Maps line numbers of a file to the words on those lines. */
 export function indexToStringTableFromFile(
   vocabularyFile: VocabularyFile,
-  options: FileOptions & StringOptions = {},
+  given: OrNull<FileOptions & StringOptions> = {},
 ): LookupTable<'string'> {
+  const options = withoutNull<FileOptions & StringOptions>(given);
   const { keyColumnIndex = TextFileIndex.lineNumber, valueColumnIndex = TextFileIndex.wholeLine } = options;
   return named(options.name ?? 'index_to_string', () =>
     stringTable(options, (handle) =>

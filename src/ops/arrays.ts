@@ -1,5 +1,7 @@
 /** Shape manipulation: reshape, slice, concat, split, gather, pad. */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
@@ -154,8 +156,9 @@ export function stridedSlice<D extends DType>(
   x: Operand<D>,
   begin: readonly number[] | Operand,
   end: readonly number[] | Operand,
-  { strides, ...rest }: StridedSliceOptions = {},
+  options: OrNull<StridedSliceOptions> = {},
 ): Output<D> {
+  const { strides, ...rest } = withoutNull<StridedSliceOptions>(options);
   const start = asOutput(indexTensor(begin));
   const steps = strides === undefined ? raw.onesLike(start) : indexTensor(strides);
   return raw.stridedSlice(x, start, indexTensor(end), steps, rest);
@@ -172,8 +175,9 @@ export interface GatherOptions extends OpOptions {
 export function gather<D extends DType>(
   x: Operand<D>,
   indices: Operand,
-  { batchDims = 0, axis = batchDims, ...rest }: GatherOptions = {},
+  options: OrNull<GatherOptions> = {},
 ): Output<D> {
+  const { batchDims = 0, axis = batchDims, ...rest } = withoutNull<GatherOptions>(options);
   if (isPartReader<D>(x) && axis === 0 && batchDims === 0)
     return x.readRows(asOutput(integers(indices)), rest);
   return raw.gatherV2(x, integers(indices), int32(axis), { batchDims, ...rest });
@@ -192,16 +196,20 @@ export const scatterND = (
   options?: OpOptions,
 ): Output => raw.scatterNd(integers(indices), updates, asShape(shape), options);
 
+export interface PadOptions extends OpOptions {
+  /** What is added; default: 0. */
+  readonly value?: Operand;
+  /** Whether to add a constant, or reflected elements without or with the edge; default: 'constant'. */
+  readonly mode?: 'constant' | 'reflect' | 'symmetric';
+}
+
 /** Pads each axis by [before, after], with `value` (default: 0) or, by `mode`, with reflected elements. */
 export function pad<D extends DType>(
   x: Operand<D>,
   paddings: readonly (readonly [number, number])[] | Operand,
-  {
-    value = 0,
-    mode = 'constant',
-    ...rest
-  }: { value?: Operand; mode?: 'constant' | 'reflect' | 'symmetric' } & OpOptions = {},
+  options: OrNull<PadOptions> = {},
 ): Output<D> {
+  const { value = 0, mode = 'constant', ...rest } = withoutNull<PadOptions>(options);
   const amounts = Array.isArray(paddings) ? Tensor.of(paddings, { dtype: 'int32' }) : (paddings as Operand);
   if (mode !== 'constant')
     return raw.mirrorPad(x, amounts, { mode: mode.toUpperCase() as 'REFLECT' | 'SYMMETRIC', ...rest });

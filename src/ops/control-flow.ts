@@ -1,5 +1,7 @@
 /** cond and while, as graph functions: both branches are traced, one runs. */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import {
   callArguments,
   type FinishOptions,
@@ -76,7 +78,7 @@ export function condOfBodies(
         commonShape(shape, (elseFn.outputs[i] as { shape: PartialShape }).shape),
       ),
     },
-    { name: 'cond', ...options },
+    { ...options, name: options.name ?? 'cond' },
   );
   functionsOf.set(op, [thenFn, elseFn]);
   return [...op.outputs];
@@ -112,8 +114,9 @@ export function whileLoop(
   condition: (...vars: Output[]) => Operand,
   body: (...vars: Output[]) => Operand | readonly Operand[],
   initial: readonly Operand[],
-  options: WhileOptions = {},
+  given: OrNull<WhileOptions> = {},
 ): Output[] {
+  const options = withoutNull<WhileOptions>(given);
   const { maximumIterations, shapeInvariants, ...rest } = options;
   if (initial.length === 0) throw invalid('A while loop needs at least one loop variable');
   const counted = maximumIterations !== undefined;
@@ -164,7 +167,7 @@ export function whileOfBodies(
         ...bodyFn.captures.map(({ shape }) => shape),
       ],
     },
-    { name: 'while', ...options },
+    { ...options, name: options.name ?? 'while' },
   );
   functionsOf.set(op, [condFn, bodyFn]);
   return op.outputs.slice(0, start.length);
@@ -180,7 +183,7 @@ export function callFunction(fn: GraphFunction, args: readonly Operand[], option
     fn.stateful ? 'StatefulPartitionedCall' : 'PartitionedCall',
     [inputs],
     { Tin: inputs.map(({ dtype }) => dtype), Tout: fn.outputs.map(({ dtype }) => dtype), f: fn },
-    { name: fn.functionName, ...options },
+    { ...options, name: options.name ?? fn.functionName },
   );
   functionsOf.set(op, [fn]);
   return op.outputs.map((output, i) => output.setShape(fn.outputs[i]?.shape ?? null));

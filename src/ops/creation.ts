@@ -1,5 +1,7 @@
 /** Creates tensors: constants, placeholders, ranges, fills. */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { OpOptions } from '../graph/graph.js';
 import { currentGraph } from '../graph/graph.js';
 import { Operation, type Output, type OutputLike } from '../graph/operation.js';
@@ -21,8 +23,9 @@ export interface ConstantOptions<D extends DType = DType> extends OpOptions {
 /** A constant. The default dtype of numbers is float32; a scalar fills `shape`. */
 export function constant<D extends DType = DType>(
   value: TensorLike,
-  options: ConstantOptions<D> = {},
+  given: OrNull<ConstantOptions<D>> = {},
 ): Output<D> {
+  const options = withoutNull<ConstantOptions<D>>(given);
   const { dtype, shape, ...rest } = options;
   if (value instanceof Tensor) {
     const tensor = toTensor(value, dtype ? { dtype } : {});
@@ -42,10 +45,10 @@ export const scalar = constant;
 
 /** A value to be fed in each run. Default: dtype float32, unknown shape. */
 export function placeholder<D extends DType = 'float32'>(
-  options: { readonly dtype?: D; readonly shape?: PartialShape } & OpOptions = {},
+  options: { readonly dtype?: D | null; readonly shape?: PartialShape } & OpOptions = {},
 ): Output<D> {
-  const { dtype = 'float32' as D, shape = null, ...rest } = options;
-  return raw.placeholder({ dtype, shape, ...rest }) as Output<D>;
+  const { dtype, shape = null, ...rest } = options;
+  return raw.placeholder({ dtype: dtype ?? 'float32', shape, ...rest }) as Output<D>;
 }
 
 /** A placeholder with a default value. */
@@ -118,18 +121,26 @@ const typed = (operand: Operand, dtype: DType): DType | undefined =>
 export const linspace = (start: Operand, stop: Operand, num: Operand, options?: OpOptions): Output =>
   raw.linSpace(start, stop, num, options);
 
+export interface OneHotOptions extends OpOptions {
+  /** The value at each index; default: 1. */
+  readonly onValue?: number;
+  /** The value elsewhere; default: 0. */
+  readonly offValue?: number;
+  /** The dtype; default: 'float32'. */
+  readonly dtype?: DType;
+  /** The axis of the depth; default: a new last one. */
+  readonly axis?: number;
+}
+
 /** `onValue` (default: 1) at each index, `offValue` (default: 0) elsewhere, along `axis` (default: a new last one). */
-export function oneHot(
-  indices: Operand,
-  depth: Operand,
-  {
+export function oneHot(indices: Operand, depth: Operand, options: OrNull<OneHotOptions> = {}): Output {
+  const {
     onValue = 1,
     offValue = 0,
     dtype = 'float32',
     axis = -1,
     ...rest
-  }: { onValue?: number; offValue?: number; dtype?: DType; axis?: number } & OpOptions = {},
-): Output {
+  } = withoutNull<OneHotOptions>(options);
   return raw.oneHot(
     indices,
     asOutput(depth, typed(depth, 'int32')),
@@ -172,7 +183,9 @@ export function group(...ops: readonly (Grouped | OpOptions)[]): Operation {
     else options = item as OpOptions;
   };
   ops.forEach(add);
-  return currentGraphOf(given).controlDependencies(given, () => raw.noOp({ name: 'group_deps', ...options }));
+  return currentGraphOf(given).controlDependencies(given, () =>
+    raw.noOp({ ...options, name: options.name ?? 'group_deps' }),
+  );
 }
 
 function currentGraphOf(ops: readonly (Operation | Output)[]) {

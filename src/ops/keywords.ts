@@ -3,6 +3,7 @@
  * `softmax(x, 1, name='p')`. So a function whose optional arguments are values, followed by an object with options, also
  * takes that object in the place of the first value that is left out, with the values under their names.
  */
+import { withoutNull } from '../errors/null-options.js';
 import { currentGraph, type OpOptions } from '../graph/graph.js';
 import { Tensor } from '../tensor/tensor.js';
 import { isOutputLike } from './build.js';
@@ -44,7 +45,7 @@ export const keywords =
         i >= leading && arg === null ? undefined : arg,
       );
       if (at < 0) return apply(...values);
-      const options = { ...(args[at] as Record<string, unknown>) };
+      const options = { ...withoutNull(args[at] as Record<string, unknown>) };
       for (const name of names.slice(Math.max(0, at - leading))) values.push(take(options, name));
       while (values.length < end) values.push(undefined);
       return scoped ? withOptions(args[0], options, () => apply(...values)) : apply(...values, options);

@@ -1,5 +1,7 @@
 /** Element-wise arithmetic, comparisons and logic with broadcasting; matrix products; reductions. */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { type DType, isComplex, isFloating } from '../tensor/dtype.js';
@@ -111,9 +113,9 @@ export interface MatMulOptions extends OpOptions {
 export function matMul<D extends DType = DType>(
   a: Operand<D>,
   b: Operand<D>,
-  options: MatMulOptions = {},
+  options: OrNull<MatMulOptions> = {},
 ): Output<D> {
-  const { transposeA = false, transposeB = false, ...rest } = options;
+  const { transposeA = false, transposeB = false, ...rest } = withoutNull<MatMulOptions>(options);
   const [x, y] = isOutputLike(a)
     ? [a.toOutput(), asOutput(b, a.toOutput().dtype)]
     : isOutputLike(b)
@@ -157,7 +159,7 @@ export function reductionAxes(x: Output, axis: ReduceOptions['axis']): Operand {
 /** The options, or TensorFlow's positional arguments `axis` and `keepdims`. */
 export type Reduction = <D extends DType = DType>(
   x: Operand<D>,
-  options?: ReduceOptions | ReduceOptions['axis'] | null,
+  options?: OrNull<ReduceOptions> | ReduceOptions['axis'] | null,
   keepDims?: boolean | null,
 ) => Output<D>;
 
@@ -174,7 +176,7 @@ const reduce =
 
 /** The options of a reduction; TensorFlow's positional `axis, keepdims` are accepted, too. */
 function reduceOptions(
-  options: ReduceOptions | ReduceOptions['axis'] | null,
+  options: OrNull<ReduceOptions> | ReduceOptions['axis'] | null,
   kept?: boolean | null,
 ): ReduceOptions {
   const isAxis = typeof options === 'number' || Array.isArray(options) || isOutputLike(options);
@@ -194,7 +196,10 @@ export const all: Reduction = reduce((x, axis, attrs) => raw.all(x, axis, attrs)
 export const any: Reduction = reduce((x, axis, attrs) => raw.any(x, axis, attrs));
 
 /** log(sum(exp(x))), without overflow. */
-export function logSumExp(x: Operand, given: ReduceOptions | ReduceOptions['axis'] = {}): Output {
+export function logSumExp(
+  x: Operand,
+  given: OrNull<ReduceOptions> | ReduceOptions['axis'] | null = {},
+): Output {
   const options = reduceOptions(given);
   const output = asOutput(x);
   const peak = max(output, { ...options, keepDims: true });
@@ -206,7 +211,7 @@ export function logSumExp(x: Operand, given: ReduceOptions | ReduceOptions['axis
 /** Mean and variance over the given axes. */
 export function moments(
   x: Operand,
-  given: ReduceOptions | ReduceOptions['axis'] = {},
+  given: OrNull<ReduceOptions> | ReduceOptions['axis'] | null = {},
 ): { mean: Output; variance: Output } {
   const options = reduceOptions(given);
   const output = asOutput(x);
@@ -258,7 +263,7 @@ export const addN = (inputs: readonly Operand[], options?: OpOptions): Output =>
 export const l2Loss = (x: Operand, options?: OpOptions): Output => raw.l2Loss(x, options);
 
 /** The Euclidean norm. */
-export function norm(x: Operand, options: ReduceOptions = {}): Output {
+export function norm(x: Operand, options: OrNull<ReduceOptions> = {}): Output {
   const output = asOutput(x);
   const squares = isFloating(output.dtype) ? square(output) : square(abs(output));
   return sqrt(sum(squares, options));

@@ -1,5 +1,7 @@
 /** Activations, softmax, cross entropies, convolution and pooling. */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
@@ -98,7 +100,7 @@ function alongLast(
 export const softmaxCrossEntropyWithLogits = namedOperands(
   'labels',
   'logits',
-  (labels, logits, options?: OpOptions): Output => {
+  (labels, logits, options: OpOptions): Output => {
     const x = asOutput(logits);
     const y = asOutput(labels, x.dtype);
     if (x.rank === 2) return raw.softmaxCrossEntropyWithLogits(x, y, options).loss;
@@ -121,7 +123,7 @@ function asRows(x: Output): Output {
 export const sparseSoftmaxCrossEntropyWithLogits = namedOperands(
   'labels',
   'logits',
-  (labels, logits, options?: OpOptions): Output => {
+  (labels, logits, options: OpOptions): Output => {
     const x = asOutput(logits);
     const y = asOutput(integers(labels));
     if (x.rank === 2) return raw.sparseSoftmaxCrossEntropyWithLogits(x, y, options).loss;
@@ -134,7 +136,7 @@ export const sparseSoftmaxCrossEntropyWithLogits = namedOperands(
 export const sigmoidCrossEntropyWithLogits = namedOperands(
   'labels',
   'logits',
-  (labels, logits, options: OpOptions = {}): Output =>
+  (labels, logits, options: OpOptions): Output =>
     withOptions(logits, options, () => sigmoidCrossEntropy(labels, logits)),
 );
 
@@ -170,17 +172,23 @@ export interface ConvOptions extends OpOptions {
   readonly dilations?: Pair;
 }
 
-type Convolution = <D extends DType>(x: Operand<D>, filter: Operand<D>, options?: ConvOptions) => Output<D>;
+type Convolution = <D extends DType>(
+  x: Operand<D>,
+  filter: Operand<D>,
+  options?: OrNull<ConvOptions>,
+) => Output<D>;
 
 const convolution =
   (op: typeof raw.conv2D): Convolution =>
-  (x, filter, { strides = 1, padding = 'same', dilations = 1, ...rest } = {}) =>
-    op(x, filter, {
+  (x, filter, options) => {
+    const { strides = 1, padding = 'same', dilations = 1, ...rest } = withoutNull<ConvOptions>(options);
+    return op(x, filter, {
       strides: window(strides),
       padding: paddingName(padding),
       dilations: window(dilations),
       ...rest,
     }) as never;
+  };
 
 /** Images [batch, height, width, in] with filters [height, width, in, out]. */
 export const conv2d = convolution(raw.conv2D);
@@ -195,17 +203,19 @@ export interface PoolOptions extends OpOptions {
   readonly padding?: Padding;
 }
 
-type Pooling = <D extends DType>(x: Operand<D>, options?: PoolOptions) => Output<D>;
+type Pooling = <D extends DType>(x: Operand<D>, options?: OrNull<PoolOptions>) => Output<D>;
 
 const pooling =
   (op: typeof raw.avgPool): Pooling =>
-  (x, { size = 2, strides = size, padding = 'same', ...rest } = {}) =>
-    op(x, {
+  (x, options) => {
+    const { size = 2, strides = size, padding = 'same', ...rest } = withoutNull<PoolOptions>(options);
+    return op(x, {
       ksize: window(size),
       strides: window(strides),
       padding: paddingName(padding),
       ...rest,
     }) as never;
+  };
 
 export const maxPool = pooling(raw.maxPool as typeof raw.avgPool);
 export const avgPool = pooling(raw.avgPool);

@@ -1,4 +1,5 @@
 /** Random tensors. Seeds follow TensorFlow: a graph seed, an op seed, or both; without seeds results are random. */
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { currentGraph, type OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { type DType, isInteger } from '../tensor/dtype.js';
@@ -14,20 +15,22 @@ const DEFAULT_GRAPH_SEED = 87654321;
 
 export interface RandomOptions<D extends DType = DType> extends OpOptions {
   /** The dtype; default: 'float32'. */
-  readonly dtype?: D;
+  readonly dtype?: D | null;
   /** The seed of the op; default: derived from the graph's seed if that is set, else random. */
-  readonly seed?: number;
+  readonly seed?: number | null;
 }
 
 /** The pair of seeds for an op. */
-export function opSeeds(seed: number | undefined): { seed: number; seed2: number } {
+export function opSeeds(seed: number | null | undefined): { seed: number; seed2: number } {
   const graph = currentGraph();
   if (graph.seed !== null) {
     const pair = { seed: graph.seed, seed2: seed ?? graph.opCount };
     // (0, 0) would mean "no seed".
     return pair.seed === 0 && pair.seed2 === 0 ? { seed: 0, seed2: 2 ** 31 - 1 } : pair;
   }
-  return seed === undefined ? { seed: 0, seed2: 0 } : { seed: DEFAULT_GRAPH_SEED, seed2: seed };
+  return seed === undefined || seed === null
+    ? { seed: 0, seed2: 0 }
+    : { seed: DEFAULT_GRAPH_SEED, seed2: seed };
 }
 
 /** Sets the seed of the current graph. */
@@ -50,8 +53,9 @@ function uniform<D extends DType = 'float32'>(
   shape: Shape | Operand,
   low: number | bigint = 0,
   high: number | bigint = 1,
-  { dtype = 'float32' as D, seed, ...rest }: RandomOptions<D> = {},
+  { dtype: given, seed, ...rest }: RandomOptions<D> = {},
 ): Output<D> {
+  const dtype = given ?? ('float32' as D);
   if (isInteger(dtype)) {
     return raw.randomUniformInt(asShape(shape), asOutput(low, dtype), asOutput(high, dtype), {
       ...opSeeds(seed),
@@ -70,9 +74,11 @@ const normal =
     shape: Shape | Operand,
     mean = 0,
     stddev = 1,
-    { dtype = 'float32' as D, seed, ...rest }: RandomOptions<D> = {},
-  ): Output<D> =>
-    add(mul(draw(asShape(shape), { dtype, ...opSeeds(seed), ...rest }), stddev), mean) as Output<D>;
+    { dtype, seed, ...rest }: RandomOptions<D> = {},
+  ): Output<D> => {
+    const drawn = draw(asShape(shape), { dtype: dtype ?? 'float32', ...opSeeds(seed), ...rest });
+    return add(mul(drawn, stddev), mean) as Output<D>;
+  };
 
 type NormalKeywords = RandomOptions & Record<'mean' | 'stddev', number>;
 
@@ -85,6 +91,7 @@ export const randomNormal = keywords<NormalKeywords>()(
 export const truncatedNormal = keywords<NormalKeywords>()(1, ['mean', 'stddev'], normal(raw.truncatedNormal));
 
 /** Shuffles the rows. */
-export function randomShuffle(x: Operand, { seed, ...rest }: RandomOptions = {}): Output {
+export function randomShuffle(x: Operand, options: OrNull<RandomOptions> = {}): Output {
+  const { seed, ...rest } = withoutNull<RandomOptions>(options);
   return raw.randomShuffle(x, { ...opSeeds(seed), ...rest });
 }

@@ -1,5 +1,7 @@
 /** Gradient clipping, for dense gradients and IndexedSlices; IndexedSlices stay sparse. */
+
 import { invalid } from '../errors/errors.js';
+import type { OrNull } from '../errors/null-options.js';
 import { type Gradient, IndexedSlices } from '../gradients/index.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
@@ -47,7 +49,7 @@ export interface ClipByNormOptions {
 export function clipByNorm<G extends Gradient>(
   gradient: G,
   clipNorm: Scalar,
-  { axis }: ClipByNormOptions = {},
+  { axis }: OrNull<ClipByNormOptions> = {},
 ): G {
   const limit = checkNorm(clipNorm);
   const values = valuesOf(gradient);
@@ -66,7 +68,7 @@ export function globalNorm(gradients: readonly (Gradient | null)[], options: OpO
     return [values.graph.colocateWith(values, () => l2Loss(values))];
   });
   if (halves.length === 0) throw invalid('globalNorm needs at least one gradient');
-  return sqrt(mul(sum(stack(halves)), 2), { name: 'global_norm', ...options });
+  return sqrt(mul(sum(stack(halves)), 2), { ...options, name: options.name ?? 'global_norm' });
 }
 
 /**
@@ -76,7 +78,7 @@ export function globalNorm(gradients: readonly (Gradient | null)[], options: OpO
 export function clipByGlobalNorm<G extends Gradient | null>(
   gradients: readonly G[],
   clipNorm: Scalar,
-  { useNorm }: { readonly useNorm?: Output } = {},
+  { useNorm }: { readonly useNorm?: Output | null } = {},
 ): [G[], Output] {
   const limit = checkNorm(clipNorm);
   const norm = useNorm ?? globalNorm(gradients);

@@ -1,4 +1,5 @@
 /** Optimizers, schedules, clipping and averages; and the short ways to make an optimizer. */
+import type { OrNull } from '../errors/null-options.js';
 import { AdadeltaOptimizer, type AdadeltaOptions } from './adadelta.js';
 import { AdagradOptimizer, type AdagradOptions } from './adagrad.js';
 import { AdamOptimizer, type AdamOptions } from './adam.js';
@@ -76,30 +77,34 @@ export {
   type RmsPropOptions,
 };
 
-export const sgd = (learningRate: Hyperparameter, options?: OptimizerOptions): GradientDescentOptimizer =>
-  new GradientDescentOptimizer(learningRate, options);
+export const sgd = (
+  learningRate: Hyperparameter,
+  options?: OrNull<OptimizerOptions>,
+): GradientDescentOptimizer => new GradientDescentOptimizer(learningRate, options);
 export const momentum = (
   learningRate: Hyperparameter,
   momentum: Hyperparameter = 0.9,
-  options?: MomentumOptions,
+  options?: OrNull<MomentumOptions>,
 ): MomentumOptimizer => new MomentumOptimizer(learningRate, momentum, options);
-export const adagrad = (learningRate: Hyperparameter, options?: AdagradOptions): AdagradOptimizer =>
+export const adagrad = (learningRate: Hyperparameter, options?: OrNull<AdagradOptions>): AdagradOptimizer =>
   new AdagradOptimizer(learningRate, options);
-export const adadelta = (learningRate?: Hyperparameter, options?: AdadeltaOptions): AdadeltaOptimizer =>
-  new AdadeltaOptimizer(learningRate, options);
-export const rmsprop = (learningRate: Hyperparameter, options?: RmsPropOptions): RmsPropOptimizer =>
+export const adadelta = (
+  learningRate?: Hyperparameter,
+  options?: OrNull<AdadeltaOptions>,
+): AdadeltaOptimizer => new AdadeltaOptimizer(learningRate, options);
+export const rmsprop = (learningRate: Hyperparameter, options?: OrNull<RmsPropOptions>): RmsPropOptimizer =>
   new RmsPropOptimizer(learningRate, options);
-export const adam = (learningRate?: Hyperparameter, options?: AdamOptions): AdamOptimizer =>
+export const adam = (learningRate?: Hyperparameter, options?: OrNull<AdamOptions>): AdamOptimizer =>
   new AdamOptimizer(learningRate, options);
-export const adamw = (learningRate?: Hyperparameter, options?: AdamWOptions): AdamWOptimizer =>
+export const adamw = (learningRate?: Hyperparameter, options?: OrNull<AdamWOptions>): AdamWOptimizer =>
   new AdamWOptimizer(learningRate, options);
-export const ftrl = (learningRate: Hyperparameter, options?: FtrlOptions): FtrlOptimizer =>
+export const ftrl = (learningRate: Hyperparameter, options?: OrNull<FtrlOptions>): FtrlOptimizer =>
   new FtrlOptimizer(learningRate, options);
 export const proximalAdagrad = (
   learningRate: Hyperparameter,
-  options?: ProximalAdagradOptions,
+  options?: OrNull<ProximalAdagradOptions>,
 ): ProximalAdagradOptimizer => new ProximalAdagradOptimizer(learningRate, options);
 export const proximalGradientDescent = (
   learningRate: Hyperparameter,
-  options?: ProximalGradientDescentOptions,
+  options?: OrNull<ProximalGradientDescentOptions>,
 ): ProximalGradientDescentOptimizer => new ProximalGradientDescentOptimizer(learningRate, options);

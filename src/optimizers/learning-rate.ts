@@ -3,7 +3,9 @@
  * schedule to an optimizer, or call it with a step:
  * `exponentialDecay(0.1, { decaySteps: 1000, decayRate: 0.96 })(globalStep)`.
  */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import { constant } from '../ops/creation.js';
 import {
@@ -39,19 +41,22 @@ export interface DecayOptions {
 }
 
 /** rate · decayRate^(step / decaySteps). */
-export function exponentialDecay(rate: Scalar, options: DecayOptions): Schedule {
+export function exponentialDecay(rate: Scalar, given: OrNull<DecayOptions>): Schedule {
+  const options = withoutNull<DecayOptions>(given);
   const periods = decayPeriods('exponentialDecay', rate, options);
   return (step) => mul(asRate(rate), pow(options.decayRate, periods(step)));
 }
 
 /** rate · e^(−decayRate · step / decaySteps). */
-export function naturalExpDecay(rate: Scalar, options: DecayOptions): Schedule {
+export function naturalExpDecay(rate: Scalar, given: OrNull<DecayOptions>): Schedule {
+  const options = withoutNull<DecayOptions>(given);
   const periods = decayPeriods('naturalExpDecay', rate, options);
   return (step) => mul(asRate(rate), pow(exp(neg(asRate(options.decayRate))), periods(step)));
 }
 
 /** rate / (1 + decayRate · step / decaySteps). */
-export function inverseTimeDecay(rate: Scalar, options: DecayOptions): Schedule {
+export function inverseTimeDecay(rate: Scalar, given: OrNull<DecayOptions>): Schedule {
+  const options = withoutNull<DecayOptions>(given);
   const periods = decayPeriods('inverseTimeDecay', rate, options);
   return (step) => div(asRate(rate), add(1, mul(options.decayRate, periods(step))));
 }
@@ -67,7 +72,8 @@ export interface PolynomialDecayOptions {
 }
 
 /** (rate − endLearningRate) · (1 − step / decaySteps)^power + endLearningRate. */
-export function polynomialDecay(rate: Scalar, options: PolynomialDecayOptions): Schedule {
+export function polynomialDecay(rate: Scalar, given: OrNull<PolynomialDecayOptions>): Schedule {
+  const options = withoutNull<PolynomialDecayOptions>(given);
   const { decaySteps, endLearningRate = 0.0001, power = 1, cycle = false } = options;
   check('polynomialDecay', rate, { decaySteps });
   return (at) => {
@@ -106,7 +112,8 @@ export interface CosineDecayOptions {
 }
 
 /** Half a cosine wave, from the rate down to alpha · rate. */
-export function cosineDecay(rate: Scalar, { decaySteps, alpha = 0 }: CosineDecayOptions): Schedule {
+export function cosineDecay(rate: Scalar, options: OrNull<CosineDecayOptions>): Schedule {
+  const { decaySteps, alpha = 0 } = withoutNull<CosineDecayOptions>(options);
   check('cosineDecay', rate, { decaySteps });
   return (step) => {
     const done = div(minimum(asRate(step), decaySteps), decaySteps);
@@ -125,7 +132,8 @@ export interface CosineDecayRestartsOptions {
 }
 
 /** Cosine decay with restarts (SGDR). */
-export function cosineDecayRestarts(rate: Scalar, options: CosineDecayRestartsOptions): Schedule {
+export function cosineDecayRestarts(rate: Scalar, given: OrNull<CosineDecayRestartsOptions>): Schedule {
+  const options = withoutNull<CosineDecayRestartsOptions>(given);
   const { firstDecaySteps, tMul = 2, mMul = 1, alpha = 0 } = options;
   check('cosineDecayRestarts', rate, { decaySteps: firstDecaySteps });
   checkHyperparameter('cosineDecayRestarts', 'tMul', tMul, { min: 1 });
@@ -144,7 +152,8 @@ export interface WarmUpOptions {
 }
 
 /** Rises linearly to the value of `after` at step `steps`, then follows `after`. */
-export function warmUp(after: Hyperparameter, { steps, from = 0 }: WarmUpOptions): Schedule {
+export function warmUp(after: Hyperparameter, options: OrNull<WarmUpOptions>): Schedule {
+  const { steps, from = 0 } = withoutNull<WarmUpOptions>(options);
   checkHyperparameter('warmUp', 'learning rate', after);
   checkHyperparameter('warmUp', 'number of steps', steps, { above: 0 });
   checkHyperparameter('warmUp', 'first rate', from);

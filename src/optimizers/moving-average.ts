@@ -3,7 +3,9 @@
  * with the averages than with the last values. An average is a slot of its variable, named
  * `w/ExponentialMovingAverage`, and starts at the variable's initial value.
  */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output, OutputLike } from '../graph/operation.js';
 import { condOne } from '../ops/control-flow.js';
@@ -43,7 +45,8 @@ export class ExponentialMovingAverage {
   readonly #averages = new Map<Variable | Output, Variable>();
   readonly #debias = new Map<Variable, Debias>();
 
-  constructor(decay: Scalar, options: ExponentialMovingAverageOptions = {}) {
+  constructor(decay: Scalar, given: OrNull<ExponentialMovingAverageOptions> = {}) {
+    const options = withoutNull<ExponentialMovingAverageOptions>(given);
     this.name = options.name ?? 'ExponentialMovingAverage';
     checkHyperparameter(this.name, 'decay', decay, { min: 0, max: 1 });
     this.#decay = decay;

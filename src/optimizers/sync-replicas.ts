@@ -9,7 +9,9 @@
  * `handOutOp`). A surplus token only means that a worker adds two gradients to a step. A successor chief cannot know
  * who holds tokens: it drops the gradients and fills the queues up for a complete step (`restartOp`).
  */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { formatDevice, parseDevice } from '../graph/device.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
@@ -100,7 +102,8 @@ export class SyncReplicasOptimizer {
   readonly isDeterministic: boolean;
   #ops: ChiefOps | undefined;
 
-  constructor(inner: Optimizer, options: SyncReplicasOptions) {
+  constructor(inner: Optimizer, given: OrNull<SyncReplicasOptions>) {
+    const options = withoutNull<SyncReplicasOptions>(given);
     const { replicasToAggregate, totalNumReplicas = replicasToAggregate } = options;
     for (const [name, value] of Object.entries({ replicasToAggregate, totalNumReplicas })) {
       if (!Number.isSafeInteger(value) || value < 1)
@@ -226,16 +229,21 @@ export class SyncReplicasOptimizer {
     return this.#made.setLocalStep;
   }
 
-  computeGradients(loss: Output, options?: ComputeGradientsOptions): GradientAndVariable[] {
+  computeGradients(loss: Output, options?: OrNull<ComputeGradientsOptions>): GradientAndVariable[] {
     return this.#inner.computeGradients(loss, options);
   }
 
-  minimize(loss: Output, options: ComputeGradientsOptions & ApplyGradientsOptions = {}): Operation {
+  minimize(loss: Output, given: OrNull<ComputeGradientsOptions & ApplyGradientsOptions> = {}): Operation {
+    const options = withoutNull<ComputeGradientsOptions & ApplyGradientsOptions>(given);
     return this.applyGradients(this.computeGradients(loss, options), options);
   }
 
   /** The op of a worker's step: adds its gradients, then waits for a token. */
-  applyGradients(pairs: readonly GradientAndVariable[], options: ApplyGradientsOptions = {}): Operation {
+  applyGradients(
+    pairs: readonly GradientAndVariable[],
+    given: OrNull<ApplyGradientsOptions> = {},
+  ): Operation {
+    const options = withoutNull<ApplyGradientsOptions>(given);
     const { globalStep, name = 'sync_replicas' } = options;
     if (!globalStep) throw invalid('SyncReplicasOptimizer needs a globalStep');
     const graph = currentGraph();

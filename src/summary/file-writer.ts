@@ -2,8 +2,10 @@
  * Writes summaries, graphs and run traces to an event file for TensorBoard. Adding never blocks: events are written
  * in the background after `flushSecs`, on `flush`, and on `close`.
  */
+
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { invalid, ShoalError } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { EventFileWriter, type EventInput } from '../formats/events/event-writer.js';
 import type { Graph } from '../graph/graph.js';
 import { type RunMetadata, RunMetadataSchema } from '../proto/generated/config_pb.js';
@@ -36,7 +38,8 @@ export class FileWriter {
   readonly logdir: string;
   readonly #events: EventFileWriter;
 
-  constructor(logdir: string, options: FileWriterOptions = {}) {
+  constructor(logdir: string, given: OrNull<FileWriterOptions> = {}) {
+    const options = withoutNull<FileWriterOptions>(given);
     this.logdir = logdir;
     this.#events = new EventFileWriter({
       directory: logdir,

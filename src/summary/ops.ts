@@ -2,8 +2,10 @@
  * Summary ops: each returns a serialized Summary, which a FileWriter writes to an event file for TensorBoard.
  * They are added to the collection of summaries, which `mergeAll` merges.
  */
+
 import { create, toBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { activeScope } from '../graph/scope.js';
@@ -22,7 +24,7 @@ export interface SummaryOptions {
 }
 
 /** One number per step. */
-export function scalar(name: string, value: Operand, options: SummaryOptions = {}): Output<'string'> {
+export function scalar(name: string, value: Operand, options: OrNull<SummaryOptions> = {}): Output<'string'> {
   return summary(name, value, options, (tag, x, exact) => {
     if (x.rank !== null && x.rank !== 0) {
       throw invalid(`A scalar summary takes one number; ${x} has shape [${x.shape?.join(', ')}]`, {
@@ -34,7 +36,11 @@ export function scalar(name: string, value: Operand, options: SummaryOptions = {
 }
 
 /** The distribution of the values, per step. */
-export function histogram(name: string, values: Operand, options: SummaryOptions = {}): Output<'string'> {
+export function histogram(
+  name: string,
+  values: Operand,
+  options: OrNull<SummaryOptions> = {},
+): Output<'string'> {
   return summary(name, values, options, (tag, x, exact) => raw.histogramSummary(tag, x, { name: exact }));
 }
 
@@ -44,7 +50,12 @@ export interface ImageSummaryOptions extends SummaryOptions {
 }
 
 /** Images [batch, height, width, channels] with 1, 3 or 4 channels; uint8 unchanged, floats scaled to [0, 255]. */
-export function image(name: string, images: Operand, options: ImageSummaryOptions = {}): Output<'string'> {
+export function image(
+  name: string,
+  images: Operand,
+  given: OrNull<ImageSummaryOptions> = {},
+): Output<'string'> {
+  const options = withoutNull<ImageSummaryOptions>(given);
   const { maxOutputs = 3, ...rest } = options;
   return summary(name, images, rest, (tag, x, exact) => {
     if (x.rank !== null && x.rank !== 4) {
@@ -60,7 +71,7 @@ export function image(name: string, images: Operand, options: ImageSummaryOption
 }
 
 /** Strings, which TensorBoard shows as Markdown; a vector or matrix of them as a table. */
-export function text(name: string, strings: Operand, options: SummaryOptions = {}): Output<'string'> {
+export function text(name: string, strings: Operand, options: OrNull<SummaryOptions> = {}): Output<'string'> {
   return summary(name, strings, options, (tag, x, exact) => {
     if (x.dtype !== 'string') throw invalid(`A text summary takes strings; ${x} is ${x.dtype}`);
     const metadata = create(SummaryMetadataSchema, { pluginData: { pluginName: 'text' } });
@@ -72,8 +83,9 @@ export function text(name: string, strings: Operand, options: SummaryOptions = {
 /** Merges several summaries into one, added to `collections`; default: none. */
 export function merge(
   summaries: readonly Operand<'string'>[],
-  options: { readonly collections?: readonly string[]; readonly name?: string } = {},
+  given: OrNull<{ readonly collections?: readonly string[]; readonly name?: string }> = {},
 ): Output<'string'> {
+  const options = withoutNull<{ readonly collections?: readonly string[]; readonly name?: string }>(given);
   if (summaries.length === 0) throw invalid('There are no summaries to merge');
   const merged = raw.mergeSummary(summaries, { name: options.name ?? 'Merge/MergeSummary' });
   for (const collection of options.collections ?? []) merged.graph.addToCollection(collection, merged);
@@ -100,9 +112,10 @@ export function cleanTag(name: string): string {
 function summary(
   name: string,
   value: Operand,
-  options: SummaryOptions,
+  given: OrNull<SummaryOptions>,
   make: (tag: Output<'string'>, x: Output, exactName: string) => Output<'string'>,
 ): Output<'string'> {
+  const options = withoutNull<SummaryOptions>(given);
   const x = asOutput(value);
   const graph = activeScope()?.graph ?? x.graph;
   const family = options.family === undefined ? '' : `${cleanTag(options.family)}/`;

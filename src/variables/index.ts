@@ -15,6 +15,7 @@ export {
   heNormal,
   heUniform,
   type Initializer,
+  type OrthogonalOptions,
   onesInitializer,
   orthogonal,
   randomNormalInitializer,
@@ -25,7 +26,12 @@ export {
   varianceScaling,
   zerosInitializer,
 } from './initializers.js';
-export { type ExportMetaGraphOptions, exportMetaGraph, importMetaGraph } from './meta-graph.js';
+export {
+  type ExportMetaGraphOptions,
+  exportMetaGraph,
+  type ImportMetaGraphOptions,
+  importMetaGraph,
+} from './meta-graph.js';
 export {
   fixedSizePartitioner,
   minMaxVariablePartitioner,

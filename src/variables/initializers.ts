@@ -1,5 +1,7 @@
 /** Initializers of variables, by TensorFlow's rules. */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import type { Output } from '../graph/operation.js';
 import { reshape, slice, transpose } from '../ops/arrays.js';
 import { asShape, constant, fill, ones, zeros } from '../ops/creation.js';
@@ -56,17 +58,17 @@ export interface Seeded {
 }
 
 export const randomUniformInitializer =
-  (low = -0.05, high = 0.05, { seed }: Seeded = {}): Initializer =>
+  (low = -0.05, high = 0.05, { seed }: OrNull<Seeded> = {}): Initializer =>
   (shape, dtype) =>
     randomUniform(shape, low, high, { dtype, seed });
 
 export const randomNormalInitializer =
-  (mean = 0, stddev = 1, { seed }: Seeded = {}): Initializer =>
+  (mean = 0, stddev = 1, { seed }: OrNull<Seeded> = {}): Initializer =>
   (shape, dtype) =>
     randomNormal(shape, mean, stddev, { dtype, seed });
 
 export const truncatedNormalInitializer =
-  (mean = 0, stddev = 1, { seed }: Seeded = {}): Initializer =>
+  (mean = 0, stddev = 1, { seed }: OrNull<Seeded> = {}): Initializer =>
   (shape, dtype) =>
     truncatedNormal(shape, mean, stddev, { dtype, seed });
 
@@ -84,13 +86,14 @@ const TRUNCATED_STDDEV = 0.87962566103423978;
 
 /** Scales by the number of inputs or outputs of the weights, so that signals keep their variance. */
 export const varianceScaling =
-  ({
-    scale = 1,
-    mode = 'fanIn',
-    distribution = 'truncatedNormal',
-    seed,
-  }: VarianceScalingOptions = {}): Initializer =>
+  (options: OrNull<VarianceScalingOptions> = {}): Initializer =>
   (shape, dtype) => {
+    const {
+      scale = 1,
+      mode = 'fanIn',
+      distribution = 'truncatedNormal',
+      seed,
+    } = withoutNull<VarianceScalingOptions>(options);
     const { fanIn, fanOut } = fans(shape);
     const fan = mode === 'fanIn' ? fanIn : mode === 'fanOut' ? fanOut : (fanIn + fanOut) / 2;
     const variance = scale / Math.max(1, fan);
@@ -102,23 +105,29 @@ export const varianceScaling =
     return truncatedNormal(shape, 0, Math.sqrt(variance) / TRUNCATED_STDDEV, { dtype, seed });
   };
 
-export const glorotUniform = ({ seed }: Seeded = {}): Initializer =>
-  varianceScaling({ mode: 'fanAvg', distribution: 'uniform', ...(seed === undefined ? {} : { seed }) });
-export const glorotNormal = ({ seed }: Seeded = {}): Initializer =>
+export const glorotUniform = ({ seed }: OrNull<Seeded> = {}): Initializer =>
+  varianceScaling({ mode: 'fanAvg', distribution: 'uniform', ...(seed != null && { seed }) });
+export const glorotNormal = ({ seed }: OrNull<Seeded> = {}): Initializer =>
   varianceScaling({
     mode: 'fanAvg',
     distribution: 'truncatedNormal',
-    ...(seed === undefined ? {} : { seed }),
+    ...(seed != null && { seed }),
   });
-export const heUniform = ({ seed }: Seeded = {}): Initializer =>
-  varianceScaling({ scale: 2, distribution: 'uniform', ...(seed === undefined ? {} : { seed }) });
-export const heNormal = ({ seed }: Seeded = {}): Initializer =>
-  varianceScaling({ scale: 2, distribution: 'truncatedNormal', ...(seed === undefined ? {} : { seed }) });
+export const heUniform = ({ seed }: OrNull<Seeded> = {}): Initializer =>
+  varianceScaling({ scale: 2, distribution: 'uniform', ...(seed != null && { seed }) });
+export const heNormal = ({ seed }: OrNull<Seeded> = {}): Initializer =>
+  varianceScaling({ scale: 2, distribution: 'truncatedNormal', ...(seed != null && { seed }) });
+
+export interface OrthogonalOptions extends Seeded {
+  /** The factor of the values; default: 1. */
+  readonly gain?: number;
+}
 
 /** Rows or columns that are orthonormal, times `gain`; default: 1. */
 export const orthogonal =
-  ({ gain = 1, seed }: Seeded & { readonly gain?: number } = {}): Initializer =>
+  (options: OrNull<OrthogonalOptions> = {}): Initializer =>
   (shape, dtype) => {
+    const { gain = 1, seed } = withoutNull<OrthogonalOptions>(options);
     if (shape.length < 2) throw invalid('An orthogonal initializer needs a shape of at least rank 2');
     const columns = shape.at(-1) as number;
     const rows = sizeOf(shape.slice(0, -1));

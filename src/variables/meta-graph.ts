@@ -2,8 +2,10 @@
  * MetaGraphDefs: a graph with its collections, as in TensorFlow's `.meta` files. Variables, ops, tensors, strings and
  * numbers in collections are restored.
  */
+
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { ImportOptions } from '../graph/import-graph-def.js';
 import { Operation, Output } from '../graph/operation.js';
@@ -33,7 +35,8 @@ export interface ExportMetaGraphOptions {
   readonly signatureDef?: MessageInitShape<typeof MetaGraphDefSchema>['signatureDef'];
 }
 
-export function exportMetaGraph(options: ExportMetaGraphOptions = {}): MetaGraphDef {
+export function exportMetaGraph(given: OrNull<ExportMetaGraphOptions> = {}): MetaGraphDef {
+  const options = withoutNull<ExportMetaGraphOptions>(given);
   const graph = options.graph ?? currentGraph();
   const graphDef = graph.toGraphDef();
   if (options.clearDevices) for (const node of graphDef.node) node.device = '';
@@ -123,11 +126,17 @@ const VARIABLE_COLLECTIONS: ReadonlySet<string> = new Set([
   GraphKeys.globalStep,
 ]);
 
+export interface ImportMetaGraphOptions extends ImportOptions {
+  /** The graph to add to; default: the current graph. */
+  readonly graph?: Graph;
+}
+
 /** Adds a MetaGraphDef's nodes and collections to a graph. */
 export function importMetaGraph(
   meta: MetaGraphDef | Uint8Array,
-  { graph = currentGraph(), ...options }: ImportOptions & { readonly graph?: Graph } = {},
+  given: OrNull<ImportMetaGraphOptions> = {},
 ): MetaGraphDef {
+  const { graph = currentGraph(), ...options } = withoutNull<ImportMetaGraphOptions>(given);
   const def = meta instanceof Uint8Array ? fromBinary(MetaGraphDefSchema, meta) : meta;
   if (!def.graphDef) throw invalid('The MetaGraphDef has no graph');
   graph.importGraphDef(def.graphDef, options);

@@ -22,9 +22,11 @@ export const fixedSizePartitioner =
 export const variableAxisSizePartitioner =
   (
     maxShardBytes: number,
-    { axis = 0, maxShards = Number.POSITIVE_INFINITY }: { axis?: number; maxShards?: number } = {},
+    options: { readonly axis?: number | null; readonly maxShards?: number | null } = {},
   ): Partitioner =>
   (shape, dtype) => {
+    const axis = options.axis ?? 0;
+    const maxShards = options.maxShards ?? Number.POSITIVE_INFINITY;
     const size = shape[axis] ?? 1;
     const sliceBytes = (sizeOf(shape) / Math.max(1, size)) * DTYPES[dtype].size;
     const perShard = Math.max(1, Math.floor(maxShardBytes / Math.max(1, sliceBytes)));
@@ -36,9 +38,11 @@ export const variableAxisSizePartitioner =
 export const minMaxVariablePartitioner =
   (
     maxPartitions: number,
-    { axis = 0, minSliceBytes = 256 * 1024 }: { axis?: number; minSliceBytes?: number } = {},
+    options: { readonly axis?: number | null; readonly minSliceBytes?: number | null } = {},
   ): Partitioner =>
   (shape, dtype) => {
+    const axis = options.axis ?? 0;
+    const minSliceBytes = options.minSliceBytes ?? 256 * 1024;
     const bytes = sizeOf(shape) * DTYPES[dtype].size;
     const shards = Math.max(1, Math.min(maxPartitions, Math.ceil(bytes / minSliceBytes), shape[axis] ?? 1));
     return shape.map((_, i) => (i === axis ? shards : 1));

@@ -1,5 +1,7 @@
 /** Variables by name: `tf.variable`, variable scopes and reuse, as TensorFlow 1's get_variable. */
+
 import { invalid } from '../errors/errors.js';
+import { type OrNull, withoutNull } from '../errors/null-options.js';
 import { FunctionGraph } from '../graph/function.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import { inScope, type Scope, scopeOf, withExtra } from '../graph/scope.js';
@@ -52,7 +54,8 @@ export interface VariableScopeOptions {
 }
 
 /** Runs `body` with variables (and ops) named under `name/`. */
-export function variableScope<T>(name: string, body: () => T, options: VariableScopeOptions = {}): T {
+export function variableScope<T>(name: string, body: () => T, given: OrNull<VariableScopeOptions> = {}): T {
+  const options = withoutNull<VariableScopeOptions>(given);
   const graph = currentGraph();
   const outer = settingsOf(graph);
   const inner: ScopeSettings = {
@@ -86,14 +89,14 @@ export interface GetVariableOptions<D extends DType = DType> {
  */
 export function variable<D extends DType = 'float32'>(
   name: string,
-  options: GetVariableOptions<D> = {},
+  options: OrNull<GetVariableOptions<D>> = {},
 ): Variable<D> {
   const made = getVariable(name, { ...options, partitioner: null });
   return made as Variable<D>;
 }
 
 /** The same for a partitioned variable. */
-export function partitionedVariable(name: string, options: GetVariableOptions): PartitionedVariable {
+export function partitionedVariable(name: string, options: OrNull<GetVariableOptions>): PartitionedVariable {
   const partitioner = options.partitioner ?? settingsOf(currentGraph()).partitioner;
   if (!partitioner)
     throw invalid(`partitionedVariable('${name}') needs a partitioner, in the call or in the variable scope`);
@@ -103,8 +106,9 @@ export function partitionedVariable(name: string, options: GetVariableOptions): 
 /** A partitioned variable if the call or the scope has a partitioner, else a variable. */
 export function getVariable<D extends DType = 'float32'>(
   name: string,
-  options: GetVariableOptions<D> = {},
+  given: OrNull<GetVariableOptions<D>> = {},
 ): Variable | PartitionedVariable {
+  const options = withoutNull<GetVariableOptions<D>>(given, ['partitioner']);
   const home = homeScope();
   const settings = settingsOf(currentGraph());
   const fullName = settings.prefix + name;
@@ -203,12 +207,14 @@ export interface NewVariableOptions<D extends DType = DType> {
 
 /**
  * Creates a variable that is never shared: `tf.newVariable(tf.zeros([10]))`. As in TensorFlow, a whole number is an
- * integer; JavaScript does not tell 0.0 from 0, so a weight of that value needs `dtype: 'float32'`.
+ * integer; JavaScript does not tell 0.0 from 0, so a weight of that value needs `dtype: 'float32'`. A list of numbers is
+ * float32, as in `tf.constant`: it is a weight more often than a counter.
  */
 export function newVariable<D extends DType = DType>(
   initial: Operand | (() => Operand),
-  { name = 'Variable', ...rest }: NewVariableOptions<D> = {},
+  options: OrNull<NewVariableOptions<D>> = {},
 ): Variable<D> {
+  const { name = 'Variable', ...rest } = withoutNull<NewVariableOptions<D>>(options);
   const home = homeScope();
   return inScope(home, () => {
     const unique = home.graph.uniqueName(name);

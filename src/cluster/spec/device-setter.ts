@@ -1,5 +1,7 @@
 /** Device placement for a replica: variables on the ps, everything else on the worker. */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import { parseDevice } from '../../graph/device.js';
 import type { DeviceFunction, OpRequest } from '../../graph/scope.js';
 import { DTYPES, type DType } from '../../tensor/dtype.js';
@@ -62,7 +64,8 @@ const PS_OPS = [
 ];
 
 /** A device function for `tf.device`: TensorFlow 1's between-graph replication. */
-export function replicaDeviceSetter(options: ReplicaDeviceSetterOptions = {}): DeviceFunction | null {
+export function replicaDeviceSetter(given: OrNull<ReplicaDeviceSetterOptions> = {}): DeviceFunction | null {
+  const options = withoutNull<ReplicaDeviceSetterOptions>(given);
   const psTasks = options.psTasks ?? options.cluster?.numTasks('ps') ?? 0;
   if (!Number.isSafeInteger(psTasks) || psTasks < 0)
     throw invalid(`psTasks must be a non-negative integer, not ${psTasks}`);

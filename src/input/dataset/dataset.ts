@@ -5,7 +5,9 @@
  * Functions given to `map` and similar methods are traced once into graph functions. They take one element in its
  * structure (`({ x, y }) => …`) and may capture outputs of the surrounding graph.
  */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Output } from '../../graph/operation.js';
 import { activeScope } from '../../graph/scope.js';
 import type { Operand } from '../../ops/build.js';
@@ -105,7 +107,8 @@ export class Dataset<T = unknown> {
   }
 
   /** Maps each element through `fn`. */
-  map<const U>(fn: (element: T) => U, options: ParallelOptions = {}): Dataset<ElementOf<U>> {
+  map<const U>(fn: (element: T) => U, given: OrNull<ParallelOptions> = {}): Dataset<ElementOf<U>> {
+    const options = withoutNull<ParallelOptions>(given);
     return this.#within(() => {
       const { f, captures, spec } = traceMap(this.spec, fn, 'dataset_map');
       const attrs = { f, ...typesOf(spec), preserveCardinality: true };
@@ -148,7 +151,8 @@ export class Dataset<T = unknown> {
   }
 
   /** Maps each element to a dataset and interleaves these; with `parallel`, reads ahead. */
-  interleave<U>(fn: (element: T) => Dataset<U>, options: InterleaveOptions = {}): Dataset<U> {
+  interleave<U>(fn: (element: T) => Dataset<U>, given: OrNull<InterleaveOptions> = {}): Dataset<U> {
+    const options = withoutNull<InterleaveOptions>(given);
     return this.#within(() => {
       const { f, captures, spec } = traceDatasetFunction(this.spec, fn, 'dataset_interleave');
       const { cycle = 'auto', block = 1, parallel } = options;
@@ -177,7 +181,8 @@ export class Dataset<T = unknown> {
   }
 
   /** Shuffles: draws elements at random from a buffer of this size. */
-  shuffle(buffer: number | bigint | Output<'int64'>, options: ShuffleOptions = {}): Dataset<T> {
+  shuffle(buffer: number | bigint | Output<'int64'>, given: OrNull<ShuffleOptions> = {}): Dataset<T> {
+    const options = withoutNull<ShuffleOptions>(given);
     return this.#within(() => {
       const { seed, seed2 } = opSeeds(options.seed);
       const { reshuffleEachIteration = true } = options;
@@ -192,7 +197,8 @@ export class Dataset<T = unknown> {
   }
 
   /** Repeats the dataset; default: forever. */
-  repeat(count: number | bigint | Output<'int64'> = -1): Dataset<T> {
+  repeat(given: number | bigint | Output<'int64'> | null = null): Dataset<T> {
+    const count = given ?? -1;
     const times = known(count);
     return this.#unary((attrs) => raw.repeatDataset(this.variant, int64(count), attrs), {
       kind: 'repeat',
@@ -256,8 +262,9 @@ export class Dataset<T = unknown> {
    */
   batch(
     size: number,
-    options: ParallelOptions & { readonly dropRemainder?: boolean | undefined } = {},
+    given: OrNull<ParallelOptions & { readonly dropRemainder?: boolean | undefined }> = {},
   ): Dataset<T> {
+    const options = withoutNull<ParallelOptions & { readonly dropRemainder?: boolean | undefined }>(given);
     const { dropRemainder = false, parallel, deterministic } = options;
     const spec = batched(this.spec, dropRemainder ? positive(size, 'The batch size') : null);
     return this.#within(() => {
@@ -279,7 +286,8 @@ export class Dataset<T = unknown> {
   }
 
   /** Batches elements of different sizes, padded to the largest or to the given shapes. */
-  paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<T> {
+  paddedBatch(size: number, given: OrNull<PaddedBatchOptions> = {}): Dataset<T> {
+    const options = withoutNull<PaddedBatchOptions>(given);
     return this.#within(() => {
       const { shapes, paddedShapes, paddingValues } = padding(this.spec, options);
       const dropRemainder = options.dropRemainder ?? false;
@@ -312,8 +320,9 @@ export class Dataset<T = unknown> {
   /** Parses batches of serialized tf.train.Example messages. */
   parseExample<const F extends Features>(
     features: F,
-    options: ParallelOptions = {},
+    given: OrNull<ParallelOptions> = {},
   ): Dataset<ParsedFeatures<F>> {
+    const options = withoutNull<ParallelOptions>(given);
     const [leaf, ...more] = leavesOf(this.spec);
     if (leaf?.dtype !== 'string' || more.length > 0 || (leaf.shape !== null && leaf.shape.length !== 1)) {
       throw invalid(`parseExample takes batches of serialized examples, not ${describe(this.spec)}`, {
@@ -352,19 +361,22 @@ export class Dataset<T = unknown> {
    * An iterator that `tf.tablesInitializer()`, and so every managed session, initializes. Running its `initializer`
    * again restarts it.
    */
-  iterator(options: IteratorOptions = {}): DatasetIterator<T> {
+  iterator(given: OrNull<IteratorOptions> = {}): DatasetIterator<T> {
+    const options = withoutNull<IteratorOptions>(given);
     return this.#within(() =>
       initializableIterator<T>(this.variant, this.spec, { addToInitializers: true, ...options }),
     );
   }
 
   /** An iterator that is initialized by running its `initializer`. */
-  makeInitializableIterator(options: IteratorOptions = {}): DatasetIterator<T> {
+  makeInitializableIterator(given: OrNull<IteratorOptions> = {}): DatasetIterator<T> {
+    const options = withoutNull<IteratorOptions>(given);
     return this.iterator({ addToInitializers: false, ...options });
   }
 
   /** An iterator that needs no initializer and cannot restart. The dataset may use only constants. */
-  makeOneShotIterator(options: Pick<IteratorOptions, 'sharedName' | 'name'> = {}): DatasetIterator<T> {
+  makeOneShotIterator(given: OrNull<Pick<IteratorOptions, 'sharedName' | 'name'>> = {}): DatasetIterator<T> {
+    const options = withoutNull<Pick<IteratorOptions, 'sharedName' | 'name'>>(given);
     return this.#within(() => oneShotIterator<T>(this.variant, this.spec, options));
   }
 

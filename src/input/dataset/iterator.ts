@@ -49,7 +49,7 @@ export class DatasetIterator<T = unknown> {
   }
 
   /** Outputs of the next element. Each call creates an op that consumes one: call it once per step. */
-  getNext(options: { readonly name?: string } = {}): T {
+  getNext(options: { readonly name?: string | null } = {}): T {
     const { graph, op } = this.handle;
     const scope = { ...scopeOf(graph), devices: [op.device], colocation: undefined };
     return inScope(scope, () => {

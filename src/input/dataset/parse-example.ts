@@ -150,7 +150,7 @@ function defaultOf(key: string, feature: FixedLenFeature | FixedLenSequenceFeatu
 export function parseExample<const F extends Features>(
   serialized: Operand<'string'>,
   features: F,
-  options: { readonly name?: string } = {},
+  options: { readonly name?: string | null } = {},
 ): ParsedFeatures<F> {
   const { sparse, dense } = planFeatures(features);
   const strings = (keys: readonly { readonly key: string }[]) =>

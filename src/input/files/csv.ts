@@ -1,6 +1,8 @@
 /** Rows of CSV files, parsed by TensorFlow. */
+
 import { stat } from 'node:fs/promises';
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import type { DType } from '../../tensor/dtype.js';
@@ -47,7 +49,11 @@ export type TypeOf<K> = K extends { readonly dtype: infer D extends DType } ? D 
 
 export type Row<C extends Columns> = { -readonly [K in keyof C]: Output<TypeOf<C[K]>> };
 
-export function csv<const C extends Columns>(source: FileSource, options: CsvOptions<C>): Dataset<Row<C>> {
+export function csv<const C extends Columns>(
+  source: FileSource,
+  given: OrNull<CsvOptions<C>>,
+): Dataset<Row<C>> {
+  const options = withoutNull<CsvOptions<C>>(given);
   const names = Object.keys(options.columns);
   if (names.length === 0) throw invalid('csv needs at least one column');
   const chosen = options.select ? names.filter((name) => options.select?.includes(name)) : names;

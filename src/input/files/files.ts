@@ -1,5 +1,7 @@
 /** Datasets of file contents. TensorFlow reads the files from the worker's disk. */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Compression } from '../../formats/tfrecord/compression.js';
 import type { Output } from '../../graph/operation.js';
 import { asOutput } from '../../ops/build.js';
@@ -49,8 +51,9 @@ const DEFAULT_BUFFER = 256 << 10;
 /** The names of the matching files. Iteration fails if none matches. */
 export function files(
   source: string | readonly string[],
-  options: FilesOptions = {},
+  given: OrNull<FilesOptions> = {},
 ): Dataset<Output<'string'>> {
+  const options = withoutNull<FilesOptions>(given);
   const names = typeof source === 'string' ? [source] : [...source];
   if (names.length === 0) throw invalid('No file is named');
   return building(() => {
@@ -151,7 +154,8 @@ export const compressionName = (compression: Compression = 'none'): string =>
 export const bufferSize = (options: ReadOptions) => int64(options.bufferSize ?? DEFAULT_BUFFER);
 
 /** The lines of text files, without line ends. */
-export function textLines(source: FileSource, options: ReadOptions = {}): Dataset<Output<'string'>> {
+export function textLines(source: FileSource, given: OrNull<ReadOptions> = {}): Dataset<Output<'string'>> {
+  const options = withoutNull<ReadOptions>(given);
   return readFiles(source, (names) => linesIn(names, options), options.parallelFiles, {
     read: (range) => linesOfRange(range, options),
     scan: (file, scan) => scanLines(file, { ...scan, compression: options.compression }),
@@ -181,7 +185,11 @@ export interface FixedLengthOptions extends ReadOptions {
 }
 
 /** The records of files with records of fixed length, as strings. */
-export function fixedLength(source: FileSource, options: FixedLengthOptions): Dataset<Output<'string'>> {
+export function fixedLength(
+  source: FileSource,
+  given: OrNull<FixedLengthOptions>,
+): Dataset<Output<'string'>> {
+  const options = withoutNull<FixedLengthOptions>(given);
   const { recordBytes, headerBytes = 0, footerBytes = 0 } = options;
   if (!Number.isSafeInteger(recordBytes) || recordBytes < 1)
     throw invalid(`recordBytes must be an integer of at least 1; got ${recordBytes}`);
@@ -216,8 +224,9 @@ export interface TFRecordOptions extends ReadOptions {}
  */
 export function tfRecord(
   source: FileSource | TFRecordScan,
-  options: TFRecordOptions = {},
+  given: OrNull<TFRecordOptions> = {},
 ): Dataset<Output<'string'>> {
+  const options = withoutNull<TFRecordOptions>(given);
   if (isScan(source)) return intactRecords(source, options);
   return building(() => {
     const names = typeof source === 'string' ? [source] : Array.isArray(source) ? (source as string[]) : [];

@@ -1,5 +1,7 @@
 /** LibSVM files: a line is a label and `index:value` pairs; `#` begins a comment, qid is ignored. */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Output } from '../../graph/operation.js';
 import { SparseTensor } from '../../layers/sparse-tensor.js';
 import { gather, reshape, slice } from '../../ops/arrays.js';
@@ -23,7 +25,8 @@ export interface LibSvmRow {
   readonly features: SparseTensor<'float32'>;
 }
 
-export function libSvm(source: FileSource, options: LibSvmOptions): Dataset<LibSvmRow> {
+export function libSvm(source: FileSource, given: OrNull<LibSvmOptions>): Dataset<LibSvmRow> {
+  const options = withoutNull<LibSvmOptions>(given);
   const { features, oneBased = false } = options;
   if (!Number.isSafeInteger(features) || features < 1)
     throw invalid(`features must be an integer of at least 1; got ${features}`);

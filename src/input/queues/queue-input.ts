@@ -2,7 +2,9 @@
  * The input functions of TensorFlow 1: a queue of file names and a queue of batches. Their queue runners are in the
  * graph's collection and started with the session. Datasets need fewer runs; use this for existing programs.
  */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import { currentGraph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { asOutput, isOutputLike, type Operand } from '../../ops/build.js';
@@ -22,7 +24,7 @@ import { addQueueRunner, QueueRunner } from './queue-runner.js';
 /** A local variable with the files that match when it is initialized. */
 export function matchFilenamesOnce(
   pattern: string | readonly string[],
-  options: { readonly name?: string } = {},
+  options: { readonly name?: string | null } = {},
 ): Variable<'string'> {
   const patterns = typeof pattern === 'string' ? [pattern] : [...pattern];
   return building(() =>
@@ -55,8 +57,9 @@ export interface StringInputProducerOptions {
 /** A queue of strings, usually names of files. */
 export function stringInputProducer(
   strings: Operand<'string'> | readonly string[],
-  options: StringInputProducerOptions = {},
+  given: OrNull<StringInputProducerOptions> = {},
 ): Queue {
+  const options = withoutNull<StringInputProducerOptions>(given);
   const { numEpochs, shuffle = true, seed, capacity = 32, sharedName, name = 'input_producer' } = options;
   if (numEpochs !== undefined && (!Number.isSafeInteger(numEpochs) || numEpochs < 1))
     throw invalid(`numEpochs must be an integer of at least 1; got ${numEpochs}`);
@@ -81,8 +84,9 @@ function nonEmpty(strings: Operand<'string'> | readonly string[]): Output<'strin
   return raw.identity(values, { controlInputs: [check] }) as Output<'string'>;
 }
 
-/** Passes the values through, and fails with OUT_OF_RANGE after this many reads. */
-export function limitEpochs<T extends Output>(values: T, numEpochs: number): T {
+/** Passes the values through, and fails with OUT_OF_RANGE after this many reads; null: never. */
+export function limitEpochs<T extends Output>(values: T, numEpochs: number | null): T {
+  if (numEpochs === null) return values;
   const epochs = newVariable(Tensor.of(0n), {
     name: 'limit_epochs/epochs',
     trainable: false,
@@ -110,32 +114,32 @@ export interface BatchOptions {
   readonly name?: string;
 }
 
+export interface DynamicBatchOptions extends BatchOptions {
+  /** Whether to pad examples of different sizes with zeros; default: false. */
+  readonly dynamicPad?: boolean;
+}
+
+export interface ShuffleBatchOptions extends BatchOptions {
+  readonly capacity: number;
+  readonly minAfterDequeue: number;
+  /** The seed of the order; default: the graph's seed, else random. */
+  readonly seed?: number;
+}
+
 /** As in TensorFlow, a list of one tensor becomes one tensor. */
 export type BatchOf<T> = T extends readonly [infer One] ? ElementOf<One> : ElementOf<T>;
 
 /** Batches of examples in the order in which they are read. */
-export function batch<const T>(
-  tensors: T,
-  options: BatchOptions & {
-    /** Whether to pad examples of different sizes with zeros; default: false. */
-    readonly dynamicPad?: boolean;
-  },
-): BatchOf<T> {
+export function batch<const T>(tensors: T, given: OrNull<DynamicBatchOptions>): BatchOf<T> {
+  const options = withoutNull<DynamicBatchOptions>(given);
   const { capacity = 32, sharedName, dynamicPad, name = 'batch' } = options;
   const make = dynamicPad ? paddingFifoQueue : fifoQueue;
   return throughQueue(tensors, { ...options, name }, (common) => make({ ...common, capacity, sharedName }));
 }
 
 /** Batches of examples drawn at random from a queue of at least `minAfterDequeue`. */
-export function shuffleBatch<const T>(
-  tensors: T,
-  options: BatchOptions & {
-    readonly capacity: number;
-    readonly minAfterDequeue: number;
-    /** The seed of the order; default: the graph's seed, else random. */
-    readonly seed?: number;
-  },
-): BatchOf<T> {
+export function shuffleBatch<const T>(tensors: T, given: OrNull<ShuffleBatchOptions>): BatchOf<T> {
+  const options = withoutNull<ShuffleBatchOptions>(given);
   const { capacity, minAfterDequeue, seed, sharedName, name = 'shuffle_batch' } = options;
   return throughQueue(tensors, { ...options, name }, (common) =>
     randomShuffleQueue({ ...common, capacity, minAfterDequeue, seed, sharedName }),
@@ -156,7 +160,8 @@ export interface PrefetchQueueOptions {
 /**
  * The same elements, made ahead in loops of their own: no step waits for what they take to be made, parsing above all.
  */
-export function prefetchQueue<const T>(tensors: T, options: PrefetchQueueOptions = {}): ElementOf<T> {
+export function prefetchQueue<const T>(tensors: T, given: OrNull<PrefetchQueueOptions> = {}): ElementOf<T> {
+  const options = withoutNull<PrefetchQueueOptions>(given);
   const { capacity = 4, numThreads = 1, sharedName, name = 'prefetch_queue' } = options;
   checkThreads(numThreads);
   return building(() =>

@@ -1,5 +1,7 @@
 /** Queues of the graph, as in TensorFlow 1's input pipelines. They are placed on the worker. */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { inScope, scopeOf } from '../../graph/scope.js';
 import { asOutput, type Operand } from '../../ops/build.js';
@@ -44,17 +46,23 @@ export class Queue {
   }
 
   /** Adds one element; waits while the queue is full. */
-  enqueue(components: Operand | readonly Operand[], options: { readonly name?: string } = {}): Operation {
+  enqueue(
+    components: Operand | readonly Operand[],
+    options: { readonly name?: string | null } = {},
+  ): Operation {
     return this.#here(() => raw.queueEnqueueV2(this.handle, this.#components(components), options));
   }
 
   /** Adds the slices along the first dimension, one element each. */
-  enqueueMany(components: Operand | readonly Operand[], options: { readonly name?: string } = {}): Operation {
+  enqueueMany(
+    components: Operand | readonly Operand[],
+    options: { readonly name?: string | null } = {},
+  ): Operation {
     return this.#here(() => raw.queueEnqueueManyV2(this.handle, this.#components(components), options));
   }
 
   /** Takes one element; waits for it, and fails with OUT_OF_RANGE when the queue is closed and empty. */
-  dequeue(options: { readonly name?: string } = {}): Output[] {
+  dequeue(options: { readonly name?: string | null } = {}): Output[] {
     return this.#here(() =>
       raw
         .queueDequeueV2(this.handle, { componentTypes: this.dtypes, ...options })
@@ -63,12 +71,12 @@ export class Queue {
   }
 
   /** Takes `count` elements, stacked. */
-  dequeueMany(count: number | Output<'int32'>, options: { readonly name?: string } = {}): Output[] {
+  dequeueMany(count: number | Output<'int32'>, options: { readonly name?: string | null } = {}): Output[] {
     return this.#batch(raw.queueDequeueManyV2, count, typeof count === 'number' ? count : null, options);
   }
 
   /** Takes `count` elements, or what is left when the queue is closed. */
-  dequeueUpTo(count: number | Output<'int32'>, options: { readonly name?: string } = {}): Output[] {
+  dequeueUpTo(count: number | Output<'int32'>, options: { readonly name?: string | null } = {}): Output[] {
     return this.#batch(raw.queueDequeueUpToV2, count, null, options);
   }
 
@@ -76,7 +84,7 @@ export class Queue {
     op: typeof raw.queueDequeueManyV2,
     count: number | Output<'int32'>,
     size: number | null,
-    options: { readonly name?: string },
+    options: { readonly name?: string | null },
   ): Output[] {
     const n = typeof count === 'number' ? Tensor.of(count, { dtype: 'int32' }) : count;
     return this.#here(() =>
@@ -91,11 +99,13 @@ export class Queue {
    * Closes the queue for new elements; the queued ones can still be dequeued. `cancelPendingEnqueues` cancels the
    * enqueues that wait; default: false.
    */
-  close(options: { readonly cancelPendingEnqueues?: boolean; readonly name?: string } = {}): Operation {
+  close(
+    options: { readonly cancelPendingEnqueues?: boolean | null; readonly name?: string | null } = {},
+  ): Operation {
     return this.#here(() => raw.queueCloseV2(this.handle, options));
   }
 
-  size(options: { readonly name?: string } = {}): Output<'int32'> {
+  size(options: { readonly name?: string | null } = {}): Output<'int32'> {
     return this.#here(() => raw.queueSizeV2(this.handle, options));
   }
 
@@ -125,7 +135,8 @@ const attrsOf = ({ capacity, dtypes, shapes, sharedName = '' }: QueueOptions) =>
 });
 
 /** First in, first out. */
-export function fifoQueue(options: QueueOptions): Queue {
+export function fifoQueue(given: OrNull<QueueOptions>): Queue {
+  const options = withoutNull<QueueOptions>(given);
   const { name = 'fifo_queue' } = options;
   return building(
     () => new Queue(raw.fifoQueueV2({ ...attrsOf(options), name }), options.dtypes, options.shapes),
@@ -133,7 +144,8 @@ export function fifoQueue(options: QueueOptions): Queue {
 }
 
 /** First in, first out; batches of elements of different sizes are padded with zeros. */
-export function paddingFifoQueue(options: QueueOptions): Queue {
+export function paddingFifoQueue(given: OrNull<QueueOptions>): Queue {
+  const options = withoutNull<QueueOptions>(given);
   const { name = 'padding_fifo_queue' } = options;
   return building(
     () => new Queue(raw.paddingFIFOQueueV2({ ...attrsOf(options), name }), options.dtypes, options.shapes),
@@ -141,7 +153,8 @@ export function paddingFifoQueue(options: QueueOptions): Queue {
 }
 
 /** Elements come out in random order. */
-export function randomShuffleQueue(options: RandomShuffleQueueOptions): Queue {
+export function randomShuffleQueue(given: OrNull<RandomShuffleQueueOptions>): Queue {
+  const options = withoutNull<RandomShuffleQueueOptions>(given);
   const { name = 'random_shuffle_queue', minAfterDequeue } = options;
   if (minAfterDequeue >= options.capacity)
     throw invalid(`minAfterDequeue (${minAfterDequeue}) must be below the capacity (${options.capacity})`);

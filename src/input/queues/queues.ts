@@ -10,10 +10,12 @@ export {
 export {
   type BatchOptions,
   batch,
+  type DynamicBatchOptions,
   limitEpochs,
   matchFilenamesOnce,
   type PrefetchQueueOptions,
   prefetchQueue,
+  type ShuffleBatchOptions,
   type StringInputProducerOptions,
   shuffleBatch,
   stringInputProducer,
@@ -28,6 +30,8 @@ export {
   type Reader,
   type ReaderOptions,
   TextLineReader,
+  type TextLineReaderOptions,
   TFRecordReader,
+  type TFRecordReaderOptions,
   WholeFileReader,
 } from './readers.js';

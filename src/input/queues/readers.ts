@@ -1,5 +1,6 @@
 /** Readers of TensorFlow 1: they take file names from a queue and return the records of the files. */
 
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Compression } from '../../formats/tfrecord/compression.js';
 import type { Output } from '../../graph/operation.js';
 import { inScope, scopeOf } from '../../graph/scope.js';
@@ -24,7 +25,7 @@ export class Reader {
   /** The next record, and a key that identifies its origin. */
   read(
     queue: Queue,
-    options: { readonly name?: string } = {},
+    options: { readonly name?: string | null } = {},
   ): { key: Output<'string'>; value: Output<'string'> } {
     return this.#here(() => raw.readerReadV2(this.handle, queue.handle, options));
   }
@@ -33,7 +34,7 @@ export class Reader {
   readUpTo(
     queue: Queue,
     count: number,
-    options: { readonly name?: string } = {},
+    options: { readonly name?: string | null } = {},
   ): { keys: Output<'string'>; values: Output<'string'> } {
     return this.#here(() => raw.readerReadUpToV2(this.handle, queue.handle, int64(count), options));
   }
@@ -44,13 +45,21 @@ export class Reader {
   }
 }
 
+export interface TFRecordReaderOptions extends ReaderOptions {
+  /** The compression of the files; default: 'none'. */
+  readonly compression?: Compression;
+}
+
+export interface TextLineReaderOptions extends ReaderOptions {
+  /** The lines to skip at the beginning of each file; default: 0. */
+  readonly skipHeaderLines?: number;
+}
+
 /** The records of TFRecord files. */
 export class TFRecordReader extends Reader {
   /** `compression` is that of the files; default: 'none'. */
-  constructor({
-    name = 'TFRecordReader',
-    compression,
-  }: ReaderOptions & { readonly compression?: Compression } = {}) {
+  constructor(options: OrNull<TFRecordReaderOptions> = {}) {
+    const { name = 'TFRecordReader', compression } = withoutNull<TFRecordReaderOptions>(options);
     super(() => raw.tfRecordReaderV2({ compressionType: compressionName(compression), name }));
   }
 }
@@ -58,17 +67,16 @@ export class TFRecordReader extends Reader {
 /** The lines of text files. */
 export class TextLineReader extends Reader {
   /** Skips `skipHeaderLines` at the beginning of each file; default: 0. */
-  constructor({
-    name = 'TextLineReader',
-    skipHeaderLines = 0,
-  }: ReaderOptions & { readonly skipHeaderLines?: number } = {}) {
+  constructor(options: OrNull<TextLineReaderOptions> = {}) {
+    const { name = 'TextLineReader', skipHeaderLines = 0 } = withoutNull<TextLineReaderOptions>(options);
     super(() => raw.textLineReaderV2({ skipHeaderLines, name }));
   }
 }
 
 /** Whole files. */
 export class WholeFileReader extends Reader {
-  constructor({ name = 'WholeFileReader' }: ReaderOptions = {}) {
+  constructor(options: OrNull<ReaderOptions> = {}) {
+    const { name = 'WholeFileReader' } = withoutNull<ReaderOptions>(options);
     super(() => raw.wholeFileReaderV2({ name }));
   }
 }

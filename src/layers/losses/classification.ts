@@ -4,7 +4,6 @@ import type { Output } from '../../graph/operation.js';
 import { asOutput, type Operand } from '../../ops/build.js';
 import * as raw from '../../ops/generated/index.js';
 import { add, cast, mul, neg, sub } from '../../ops/math.js';
-import { namedOperands } from '../../ops/named-operands.js';
 import {
   relu,
   sigmoidCrossEntropyWithLogits,
@@ -12,7 +11,7 @@ import {
   sparseSoftmaxCrossEntropyWithLogits,
 } from '../../ops/nn.js';
 import { integers } from '../integers.js';
-import { lossScope } from './loss-scope.js';
+import { lossOperands, lossScope } from './loss-scope.js';
 import { checkSameShape, type LossOptions, toRank } from './weighted.js';
 
 export interface SmoothedLossOptions extends LossOptions {
@@ -21,10 +20,10 @@ export interface SmoothedLossOptions extends LossOptions {
 }
 
 /** Cross entropy of one-hot (or probability) labels [batch, classes] and logits of the same shape. */
-export const softmaxCrossEntropy = namedOperands(
+export const softmaxCrossEntropy = lossOperands(
   'onehotLabels',
   'logits',
-  (onehotLabels, logits, options: SmoothedLossOptions = {}): Output => {
+  (onehotLabels, logits, options: SmoothedLossOptions): Output => {
     return lossScope('softmax_cross_entropy_loss', logits, options, (x) => {
       const y = cast(onehotLabels, x.dtype);
       checkSameShape('softmaxCrossEntropy', y, x);
@@ -41,10 +40,10 @@ export const softmaxCrossEntropy = namedOperands(
 );
 
 /** Cross entropy of class numbers [batch] (or [batch, 1]) and logits [batch, classes]. */
-export const sparseSoftmaxCrossEntropy = namedOperands(
+export const sparseSoftmaxCrossEntropy = lossOperands(
   'labels',
   'logits',
-  (labels, logits, options: LossOptions = {}): Output => {
+  (labels, logits, options: LossOptions): Output => {
     const x = asOutput(logits);
     const fitted = { ...options, weights: fitWeights(options.weights, x) };
     return lossScope('sparse_softmax_cross_entropy_loss', x, fitted, () => {
@@ -61,10 +60,10 @@ export const sparseSoftmaxCrossEntropy = namedOperands(
 );
 
 /** Cross entropy of independent binary labels and logits of the same shape. */
-export const sigmoidCrossEntropy = namedOperands(
+export const sigmoidCrossEntropy = lossOperands(
   'labels',
   'logits',
-  (labels, logits, options: SmoothedLossOptions = {}): Output => {
+  (labels, logits, options: SmoothedLossOptions): Output => {
     return lossScope('sigmoid_cross_entropy_loss', logits, options, (x) => {
       const y = cast(labels, x.dtype);
       checkSameShape('sigmoidCrossEntropy', y, x);
@@ -76,25 +75,21 @@ export const sigmoidCrossEntropy = namedOperands(
 );
 
 /** max(0, 1 - y · logits) with labels 0 and 1 taken as -1 and 1. */
-export const hinge = namedOperands(
-  'labels',
-  'logits',
-  (labels, logits, options: LossOptions = {}): Output => {
-    return lossScope('hinge_loss', logits, options, (logit) => {
-      const x = cast(logit, 'float32');
-      const y = cast(labels, 'float32');
-      checkSameShape('hinge', y, x);
-      const signs = sub(mul(y, 2), 1);
-      return relu(add(neg(mul(signs, x)), 1));
-    });
-  },
-);
+export const hinge = lossOperands('labels', 'logits', (labels, logits, options: LossOptions): Output => {
+  return lossScope('hinge_loss', logits, options, (logit) => {
+    const x = cast(logit, 'float32');
+    const y = cast(labels, 'float32');
+    checkSameShape('hinge', y, x);
+    const signs = sub(mul(y, 2), 1);
+    return relu(add(neg(mul(signs, x)), 1));
+  });
+});
 
 /** Cross entropy of labels and probabilities; `epsilon` avoids the logarithm of 0; default: 1e-7. */
-export const log = namedOperands(
+export const log = lossOperands(
   'labels',
   'predictions',
-  (labels, predictions, options: LossOptions & { readonly epsilon?: number } = {}): Output => {
+  (labels, predictions, options: LossOptions & { readonly epsilon?: number }): Output => {
     const { epsilon = 1e-7 } = options;
     return lossScope('log_loss', predictions, options, (prediction) => {
       const p = cast(prediction, 'float32');

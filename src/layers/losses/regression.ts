@@ -2,14 +2,13 @@
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import { abs, add, cast, minimum, mul, square, squaredDifference, sub } from '../../ops/math.js';
-import { namedOperands } from '../../ops/named-operands.js';
-import { lossScope } from './loss-scope.js';
+import { lossOperands, lossScope } from './loss-scope.js';
 import { checkSameShape, type LossOptions } from './weighted.js';
 
 type Rule = (labels: Output, predictions: Output) => Output;
 
 const regression = (title: string, scope: string, rule: Rule) =>
-  namedOperands('labels', 'predictions', (labels, predictions, options: LossOptions = {}) =>
+  lossOperands('labels', 'predictions', (labels, predictions, options: LossOptions) =>
     lossScope(scope, predictions, options, (prediction) => {
       const p = cast(prediction, 'float32');
       const y = cast(labels, 'float32');
@@ -32,10 +31,10 @@ export interface HuberOptions extends LossOptions {
 }
 
 /** Half the squared error up to `delta`, linear beyond. */
-export const huber = namedOperands(
+export const huber = lossOperands(
   'labels',
   'predictions',
-  (labels, predictions, options: HuberOptions = {}): Output => {
+  (labels, predictions, options: HuberOptions): Output => {
     const { delta = 1, ...rest } = options;
     if (!(delta > 0)) throw invalid(`The delta of a Huber loss must be above 0; got ${delta}`);
     const rule: Rule = (y, p) => {

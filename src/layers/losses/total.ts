@@ -1,5 +1,7 @@
 /** The total loss of a graph, which an optimizer minimizes. */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import { addN } from '../../ops/math.js';
@@ -33,7 +35,8 @@ export interface TotalLossOptions {
 }
 
 /** The sum of the losses in the collection and of the weight penalties. */
-export function getTotalLoss(options: TotalLossOptions = {}): Output {
+export function getTotalLoss(given: OrNull<TotalLossOptions> = {}): Output {
+  const options = withoutNull<TotalLossOptions>(given);
   const { graph = currentGraph(), addRegularizationLosses = true, name = 'total_loss' } = options;
   const losses = getLosses(graph);
   if (addRegularizationLosses) losses.push(...getRegularizationLosses(graph));

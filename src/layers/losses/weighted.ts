@@ -1,5 +1,7 @@
 /** Weights and reduces element losses to a scalar loss, by TensorFlow 1's rules. */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Output } from '../../graph/operation.js';
 import { expandDims, size, squeeze } from '../../ops/arrays.js';
 import { asOutput, type Operand } from '../../ops/build.js';
@@ -29,7 +31,8 @@ export interface LossOptions {
 }
 
 /** The weighted loss, added to the collection of losses. */
-export function computeWeightedLoss(losses: Operand, options: LossOptions = {}): Output {
+export function computeWeightedLoss(losses: Operand, given: OrNull<LossOptions> = {}): Output {
+  const options = withoutNull<LossOptions>(given, ['collection']);
   const { weights = 1, reduction = 'sumByNonzeroWeights', collection = GraphKeys.losses } = options;
   checkReduction(reduction);
   const each = asOutput(losses);

@@ -2,7 +2,9 @@
  * Area under the ROC or precision-recall curve, estimated from counts at fixed thresholds as in TensorFlow 1: same
  * thresholds, epsilons and summation methods.
  */
+
 import { invalid } from '../../errors/errors.js';
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Output } from '../../graph/operation.js';
 import { reshape, slice } from '../../ops/arrays.js';
 import type { Operand } from '../../ops/build.js';
@@ -60,7 +62,8 @@ interface Counts {
 }
 
 /** Predictions are probabilities; labels are booleans, or 0 and 1. */
-export function auc(labels: Operand, predictions: Operand, options: AucOptions = {}): Metric {
+export function auc(labels: Operand, predictions: Operand, given: OrNull<AucOptions> = {}): Metric {
+  const options = withoutNull<AucOptions>(given);
   const { curve = 'ROC', summationMethod = 'trapezoidal' } = options;
   if (!CURVES.includes(curve)) throw invalid(`Unknown curve '${curve}'; use one of ${CURVES.join(', ')}`);
   if (!METHODS.includes(summationMethod)) {

@@ -1,18 +1,21 @@
 /** Precision and recall of binary predictions. */
+import { type OrNull, withoutNull } from '../../errors/null-options.js';
 import type { Output } from '../../graph/operation.js';
 import type { Operand } from '../../ops/build.js';
 import { add, cast, divNoNan, logicalAnd, logicalNot, mul, sum } from '../../ops/math.js';
 import { aligned, type Metric, type MetricOptions, metric } from './metric.js';
 
 /** The fraction of positive predictions that are correct; 0 without positive predictions. */
-export function precision(labels: Operand, predictions: Operand, options: MetricOptions = {}): Metric {
+export function precision(labels: Operand, predictions: Operand, given: OrNull<MetricOptions> = {}): Metric {
+  const options = withoutNull<MetricOptions>(given);
   return share('precision', 'false_positives', labels, predictions, options, (y, p) =>
     logicalAnd(logicalNot(y), p),
   );
 }
 
 /** The fraction of positive labels that are predicted; 0 without positive labels. */
-export function recall(labels: Operand, predictions: Operand, options: MetricOptions = {}): Metric {
+export function recall(labels: Operand, predictions: Operand, given: OrNull<MetricOptions> = {}): Metric {
+  const options = withoutNull<MetricOptions>(given);
   return share('recall', 'false_negatives', labels, predictions, options, (y, p) =>
     logicalAnd(y, logicalNot(p)),
   );

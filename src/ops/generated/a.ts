@@ -9,7 +9,7 @@ import { type BuildOptions, type Operand, build, named } from '../build.js';
  * @param attrs.errorMsg default: ""
  * @param attrs.exitWithoutError default: false
  */
-export function abort(attrs: { readonly errorMsg?: string | Uint8Array; readonly exitWithoutError?: boolean } & BuildOptions = {}): Operation {
+export function abort(attrs: { readonly errorMsg?: string | Uint8Array | null; readonly exitWithoutError?: boolean | null } & BuildOptions = {}): Operation {
   return build('Abort', [], { error_msg: attrs.errorMsg, exit_without_error: attrs.exitWithoutError }, attrs);
 }
 
@@ -83,7 +83,7 @@ export function add<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function addManySparseToTensorsMap(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'int64'> {
+export function addManySparseToTensorsMap(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'int64'> {
   return build('AddManySparseToTensorsMap', [sparseIndices, sparseValues, sparseShape], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int64'>;
 }
 
@@ -100,7 +100,7 @@ export function addN<T extends DType = DType>(inputs: readonly Operand<T>[], att
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function addSparseToTensorsMap(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'int64'> {
+export function addSparseToTensorsMap(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'int64'> {
   return build('AddSparseToTensorsMap', [sparseIndices, sparseValues, sparseShape], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int64'>;
 }
 
@@ -144,7 +144,7 @@ export function adjustSaturation<T extends DType = DType>(images: Operand<T>, sc
  * TensorFlow's All: logical and along axes
  * @param attrs.keepDims default: false
  */
-export function all(input: Operand<'bool'>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<'bool'> {
+export function all(input: Operand<'bool'>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): Output<'bool'> {
   return build('All', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<'bool'>;
 }
 
@@ -157,7 +157,7 @@ export function all(input: Operand<'bool'>, reductionIndices: Operand, attrs: { 
  * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
-export function allCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
+export function allCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
   return named(build('AllCandidateSampler', [trueClasses], { num_true: attrs.numTrue, num_sampled: attrs.numSampled, unique: attrs.unique, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['sampledCandidates', 'trueExpectedCount', 'sampledExpectedCount']) as { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> };
 }
 
@@ -173,7 +173,7 @@ export function allToAll<T extends DType = DType>(input: Operand<T>, groupAssign
  * TensorFlow's Angle: argument of complex numbers
  * @param attrs.tout one of float32, float64; default: float32
  */
-export function angle(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
+export function angle(input: Operand, attrs: { readonly tout?: DType | null } & BuildOptions = {}): Output {
   return build('Angle', [input], { Tout: attrs.tout }, attrs).output() as Output;
 }
 
@@ -255,7 +255,7 @@ export function anonymousMultiDeviceIteratorV3(attrs: { readonly devices: readon
  * @param attrs.initialNumBuckets default: 131072
  * @param attrs.maxLoadFactor default: 0.8
  */
-export function anonymousMutableDenseHashTable(emptyKey: Operand, deletedKey: Operand, attrs: { readonly valueDtype: DType; readonly valueShape?: PartialShape; readonly initialNumBuckets?: number | bigint; readonly maxLoadFactor?: number } & BuildOptions): Output<'resource'> {
+export function anonymousMutableDenseHashTable(emptyKey: Operand, deletedKey: Operand, attrs: { readonly valueDtype: DType; readonly valueShape?: PartialShape | null; readonly initialNumBuckets?: number | bigint | null; readonly maxLoadFactor?: number | null } & BuildOptions): Output<'resource'> {
   return build('AnonymousMutableDenseHashTable', [emptyKey, deletedKey], { value_dtype: attrs.valueDtype, value_shape: attrs.valueShape, initial_num_buckets: attrs.initialNumBuckets, max_load_factor: attrs.maxLoadFactor }, attrs).output() as Output<'resource'>;
 }
 
@@ -272,7 +272,7 @@ export function anonymousMutableHashTable(attrs: { readonly keyDtype: DType; rea
  * Stateful.
  * @param attrs.valueShape default: []
  */
-export function anonymousMutableHashTableOfTensors(attrs: { readonly keyDtype: DType; readonly valueDtype: DType; readonly valueShape?: PartialShape } & BuildOptions): Output<'resource'> {
+export function anonymousMutableHashTableOfTensors(attrs: { readonly keyDtype: DType; readonly valueDtype: DType; readonly valueShape?: PartialShape | null } & BuildOptions): Output<'resource'> {
   return build('AnonymousMutableHashTableOfTensors', [], { key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype, value_shape: attrs.valueShape }, attrs).output() as Output<'resource'>;
 }
 
@@ -298,7 +298,7 @@ export function anonymousSeedGenerator(seed: Operand<'int64'>, seed2: Operand<'i
  * TensorFlow's Any: logical or along axes
  * @param attrs.keepDims default: false
  */
-export function any(input: Operand<'bool'>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<'bool'> {
+export function any(input: Operand<'bool'>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): Output<'bool'> {
   return build('Any', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<'bool'>;
 }
 
@@ -306,7 +306,7 @@ export function any(input: Operand<'bool'>, reductionIndices: Operand, attrs: { 
  * TensorFlow's ApplyAdaMax.
  * @param attrs.useLocking default: false
  */
-export function applyAdaMax<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, v: Operand<T>, beta1Power: Operand<T>, lr: Operand<T>, beta1: Operand<T>, beta2: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function applyAdaMax<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, v: Operand<T>, beta1Power: Operand<T>, lr: Operand<T>, beta1: Operand<T>, beta2: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyAdaMax', [var_, m, v, beta1Power, lr, beta1, beta2, epsilon, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -314,7 +314,7 @@ export function applyAdaMax<T extends DType = DType>(var_: Operand<T>, m: Operan
  * TensorFlow's ApplyAdadelta.
  * @param attrs.useLocking default: false
  */
-export function applyAdadelta<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, accumUpdate: Operand<T>, lr: Operand<T>, rho: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function applyAdadelta<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, accumUpdate: Operand<T>, lr: Operand<T>, rho: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyAdadelta', [var_, accum, accumUpdate, lr, rho, epsilon, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -323,7 +323,7 @@ export function applyAdadelta<T extends DType = DType>(var_: Operand<T>, accum: 
  * @param attrs.useLocking default: false
  * @param attrs.updateSlots default: true
  */
-export function applyAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Output<T> {
+export function applyAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly updateSlots?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyAdagrad', [var_, accum, lr, grad], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs).output() as Output<T>;
 }
 
@@ -331,7 +331,7 @@ export function applyAdagrad<T extends DType = DType>(var_: Operand<T>, accum: O
  * TensorFlow's ApplyAdagradDA.
  * @param attrs.useLocking default: false
  */
-export function applyAdagradDA<T extends DType = DType>(var_: Operand<T>, gradientAccumulator: Operand<T>, gradientSquaredAccumulator: Operand<T>, grad: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function applyAdagradDA<T extends DType = DType>(var_: Operand<T>, gradientAccumulator: Operand<T>, gradientSquaredAccumulator: Operand<T>, grad: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyAdagradDA', [var_, gradientAccumulator, gradientSquaredAccumulator, grad, lr, l1, l2, globalStep], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -340,7 +340,7 @@ export function applyAdagradDA<T extends DType = DType>(var_: Operand<T>, gradie
  * @param attrs.useLocking default: false
  * @param attrs.updateSlots default: true
  */
-export function applyAdagradV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Output<T> {
+export function applyAdagradV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly updateSlots?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyAdagradV2', [var_, accum, lr, epsilon, grad], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs).output() as Output<T>;
 }
 
@@ -349,7 +349,7 @@ export function applyAdagradV2<T extends DType = DType>(var_: Operand<T>, accum:
  * @param attrs.useLocking default: false
  * @param attrs.useNesterov default: false
  */
-export function applyAdam<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, v: Operand<T>, beta1Power: Operand<T>, beta2Power: Operand<T>, lr: Operand<T>, beta1: Operand<T>, beta2: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Output<T> {
+export function applyAdam<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, v: Operand<T>, beta1Power: Operand<T>, beta2Power: Operand<T>, lr: Operand<T>, beta1: Operand<T>, beta2: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly useNesterov?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyAdam', [var_, m, v, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs).output() as Output<T>;
 }
 
@@ -357,7 +357,7 @@ export function applyAdam<T extends DType = DType>(var_: Operand<T>, m: Operand<
  * TensorFlow's ApplyAddSign.
  * @param attrs.useLocking default: false
  */
-export function applyAddSign<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, lr: Operand<T>, alpha: Operand<T>, signDecay: Operand<T>, beta: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function applyAddSign<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, lr: Operand<T>, alpha: Operand<T>, signDecay: Operand<T>, beta: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyAddSign', [var_, m, lr, alpha, signDecay, beta, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -365,7 +365,7 @@ export function applyAddSign<T extends DType = DType>(var_: Operand<T>, m: Opera
  * TensorFlow's ApplyCenteredRMSProp.
  * @param attrs.useLocking default: false
  */
-export function applyCenteredRMSProp<T extends DType = DType>(var_: Operand<T>, mg: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function applyCenteredRMSProp<T extends DType = DType>(var_: Operand<T>, mg: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyCenteredRMSProp', [var_, mg, ms, mom, lr, rho, momentum, epsilon, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -374,7 +374,7 @@ export function applyCenteredRMSProp<T extends DType = DType>(var_: Operand<T>, 
  * @param attrs.useLocking default: false
  * @param attrs.multiplyLinearByLr default: false
  */
-export function applyFtrl<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Output<T> {
+export function applyFtrl<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly multiplyLinearByLr?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyFtrl', [var_, accum, linear, grad, lr, l1, l2, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs).output() as Output<T>;
 }
 
@@ -383,7 +383,7 @@ export function applyFtrl<T extends DType = DType>(var_: Operand<T>, accum: Oper
  * @param attrs.useLocking default: false
  * @param attrs.multiplyLinearByLr default: false
  */
-export function applyFtrlV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, l2Shrinkage: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Output<T> {
+export function applyFtrlV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, l2Shrinkage: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly multiplyLinearByLr?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyFtrlV2', [var_, accum, linear, grad, lr, l1, l2, l2Shrinkage, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs).output() as Output<T>;
 }
 
@@ -391,7 +391,7 @@ export function applyFtrlV2<T extends DType = DType>(var_: Operand<T>, accum: Op
  * TensorFlow's ApplyGradientDescent.
  * @param attrs.useLocking default: false
  */
-export function applyGradientDescent<T extends DType = DType>(var_: Operand<T>, alpha: Operand<T>, delta: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function applyGradientDescent<T extends DType = DType>(var_: Operand<T>, alpha: Operand<T>, delta: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyGradientDescent', [var_, alpha, delta], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -400,7 +400,7 @@ export function applyGradientDescent<T extends DType = DType>(var_: Operand<T>, 
  * @param attrs.useLocking default: false
  * @param attrs.useNesterov default: false
  */
-export function applyMomentum<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, momentum: Operand<T>, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Output<T> {
+export function applyMomentum<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, momentum: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly useNesterov?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyMomentum', [var_, accum, lr, grad, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs).output() as Output<T>;
 }
 
@@ -408,7 +408,7 @@ export function applyMomentum<T extends DType = DType>(var_: Operand<T>, accum: 
  * TensorFlow's ApplyPowerSign.
  * @param attrs.useLocking default: false
  */
-export function applyPowerSign<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, lr: Operand<T>, logbase: Operand<T>, signDecay: Operand<T>, beta: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function applyPowerSign<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, lr: Operand<T>, logbase: Operand<T>, signDecay: Operand<T>, beta: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyPowerSign', [var_, m, lr, logbase, signDecay, beta, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -416,7 +416,7 @@ export function applyPowerSign<T extends DType = DType>(var_: Operand<T>, m: Ope
  * TensorFlow's ApplyProximalAdagrad.
  * @param attrs.useLocking default: false
  */
-export function applyProximalAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function applyProximalAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyProximalAdagrad', [var_, accum, lr, l1, l2, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -424,7 +424,7 @@ export function applyProximalAdagrad<T extends DType = DType>(var_: Operand<T>, 
  * TensorFlow's ApplyProximalGradientDescent.
  * @param attrs.useLocking default: false
  */
-export function applyProximalGradientDescent<T extends DType = DType>(var_: Operand<T>, alpha: Operand<T>, l1: Operand<T>, l2: Operand<T>, delta: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function applyProximalGradientDescent<T extends DType = DType>(var_: Operand<T>, alpha: Operand<T>, l1: Operand<T>, l2: Operand<T>, delta: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyProximalGradientDescent', [var_, alpha, l1, l2, delta], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -432,7 +432,7 @@ export function applyProximalGradientDescent<T extends DType = DType>(var_: Oper
  * TensorFlow's ApplyRMSProp.
  * @param attrs.useLocking default: false
  */
-export function applyRMSProp<T extends DType = DType>(var_: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function applyRMSProp<T extends DType = DType>(var_: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ApplyRMSProp', [var_, ms, mom, lr, rho, momentum, epsilon, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -446,7 +446,7 @@ export function applyRMSProp<T extends DType = DType>(var_: Operand<T>, ms: Oper
  * @param attrs.aggregateToTopk default: true
  * @returns values, indices
  */
-export function approxTopK<T extends DType = DType>(input: Operand<T>, attrs: { readonly k: number | bigint; readonly reductionDimension?: number | bigint; readonly recallTarget?: number; readonly isMaxK?: boolean; readonly reductionInputSizeOverride?: number | bigint; readonly aggregateToTopk?: boolean } & BuildOptions): { values: Output<T>; indices: Output<'int32'> } {
+export function approxTopK<T extends DType = DType>(input: Operand<T>, attrs: { readonly k: number | bigint; readonly reductionDimension?: number | bigint | null; readonly recallTarget?: number | null; readonly isMaxK?: boolean | null; readonly reductionInputSizeOverride?: number | bigint | null; readonly aggregateToTopk?: boolean | null } & BuildOptions): { values: Output<T>; indices: Output<'int32'> } {
   return named(build('ApproxTopK', [input], { k: attrs.k, reduction_dimension: attrs.reductionDimension, recall_target: attrs.recallTarget, is_max_k: attrs.isMaxK, reduction_input_size_override: attrs.reductionInputSizeOverride, aggregate_to_topk: attrs.aggregateToTopk }, attrs), ['values', 'indices']) as { values: Output<T>; indices: Output<'int32'> };
 }
 
@@ -454,7 +454,7 @@ export function approxTopK<T extends DType = DType>(input: Operand<T>, attrs: { 
  * TensorFlow's ApproximateEqual.
  * @param attrs.tolerance default: 0.00001
  */
-export function approximateEqual(x: Operand, y: Operand, attrs: { readonly tolerance?: number } & BuildOptions = {}): Output<'bool'> {
+export function approximateEqual(x: Operand, y: Operand, attrs: { readonly tolerance?: number | null } & BuildOptions = {}): Output<'bool'> {
   return build('ApproximateEqual', [x, y], { tolerance: attrs.tolerance }, attrs).output() as Output<'bool'>;
 }
 
@@ -462,7 +462,7 @@ export function approximateEqual(x: Operand, y: Operand, attrs: { readonly toler
  * TensorFlow's ArgMax: index of the largest element along an axis
  * @param attrs.outputType one of int16, uint16, int32, int64; default: int64
  */
-export function argMax(input: Operand, dimension: Operand, attrs: { readonly outputType?: DType } & BuildOptions = {}): Output {
+export function argMax(input: Operand, dimension: Operand, attrs: { readonly outputType?: DType | null } & BuildOptions = {}): Output {
   return build('ArgMax', [input, dimension], { output_type: attrs.outputType }, attrs).output() as Output;
 }
 
@@ -470,7 +470,7 @@ export function argMax(input: Operand, dimension: Operand, attrs: { readonly out
  * TensorFlow's ArgMin: index of the smallest element along an axis
  * @param attrs.outputType one of int32, int64; default: int64
  */
-export function argMin(input: Operand, dimension: Operand, attrs: { readonly outputType?: DType } & BuildOptions = {}): Output {
+export function argMin(input: Operand, dimension: Operand, attrs: { readonly outputType?: DType | null } & BuildOptions = {}): Output {
   return build('ArgMin', [input, dimension], { output_type: attrs.outputType }, attrs).output() as Output;
 }
 
@@ -482,7 +482,7 @@ export function argMin(input: Operand, dimension: Operand, attrs: { readonly out
  * @param attrs.width default: -1
  * @param attrs.fill default: ""
  */
-export function asString(input: Operand, attrs: { readonly precision?: number | bigint; readonly scientific?: boolean; readonly shortest?: boolean; readonly width?: number | bigint; readonly fill?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function asString(input: Operand, attrs: { readonly precision?: number | bigint | null; readonly scientific?: boolean | null; readonly shortest?: boolean | null; readonly width?: number | bigint | null; readonly fill?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('AsString', [input], { precision: attrs.precision, scientific: attrs.scientific, shortest: attrs.shortest, width: attrs.width, fill: attrs.fill }, attrs).output() as Output<'string'>;
 }
 
@@ -505,7 +505,7 @@ export function asinh<T extends DType = DType>(x: Operand<T>, attrs: BuildOption
  * Stateful.
  * @param attrs.summarize default: 3
  */
-export function assert(condition: Operand<'bool'>, data: readonly Operand[], attrs: { readonly summarize?: number | bigint } & BuildOptions = {}): Operation {
+export function assert(condition: Operand<'bool'>, data: readonly Operand[], attrs: { readonly summarize?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('Assert', [condition, data], { summarize: attrs.summarize }, attrs);
 }
 
@@ -541,7 +541,7 @@ export function assertPrevDataset(inputDataset: Operand<'variant'>, transformati
  * @param attrs.validateShape default: true
  * @param attrs.useLocking default: true
  */
-export function assign<T extends DType = DType>(ref: Operand<T>, value: Operand<T>, attrs: { readonly validateShape?: boolean; readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function assign<T extends DType = DType>(ref: Operand<T>, value: Operand<T>, attrs: { readonly validateShape?: boolean | null; readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('Assign', [ref, value], { validate_shape: attrs.validateShape, use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -549,7 +549,7 @@ export function assign<T extends DType = DType>(ref: Operand<T>, value: Operand<
  * TensorFlow's AssignAdd.
  * @param attrs.useLocking default: false
  */
-export function assignAdd<T extends DType = DType>(ref: Operand<T>, value: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function assignAdd<T extends DType = DType>(ref: Operand<T>, value: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('AssignAdd', [ref, value], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -565,7 +565,7 @@ export function assignAddVariableOp(resource: Operand<'resource'>, value: Operan
  * TensorFlow's AssignSub.
  * @param attrs.useLocking default: false
  */
-export function assignSub<T extends DType = DType>(ref: Operand<T>, value: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function assignSub<T extends DType = DType>(ref: Operand<T>, value: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('AssignSub', [ref, value], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -582,7 +582,7 @@ export function assignSubVariableOp(resource: Operand<'resource'>, value: Operan
  * Stateful.
  * @param attrs.validateShape default: false
  */
-export function assignVariableOp(resource: Operand<'resource'>, value: Operand, attrs: { readonly validateShape?: boolean } & BuildOptions = {}): Operation {
+export function assignVariableOp(resource: Operand<'resource'>, value: Operand, attrs: { readonly validateShape?: boolean | null } & BuildOptions = {}): Operation {
   return build('AssignVariableOp', [resource, value], { validate_shape: attrs.validateShape }, attrs);
 }
 
@@ -591,7 +591,7 @@ export function assignVariableOp(resource: Operand<'resource'>, value: Operand, 
  * Stateful.
  * @param attrs.paddings default: []
  */
-export function assignVariableXlaConcatND(resource: Operand<'resource'>, inputs: readonly Operand[], attrs: { readonly numConcats: readonly (number | bigint)[]; readonly paddings?: readonly (number | bigint)[] } & BuildOptions): Operation {
+export function assignVariableXlaConcatND(resource: Operand<'resource'>, inputs: readonly Operand[], attrs: { readonly numConcats: readonly (number | bigint)[]; readonly paddings?: readonly (number | bigint)[] | null } & BuildOptions): Operation {
   return build('AssignVariableXlaConcatND', [resource, inputs], { num_concats: attrs.numConcats, paddings: attrs.paddings }, attrs);
 }
 
@@ -620,7 +620,7 @@ export function atanh<T extends DType = DType>(x: Operand<T>, attrs: BuildOption
  * TensorFlow's AudioSpectrogram.
  * @param attrs.magnitudeSquared default: false
  */
-export function audioSpectrogram(input: Operand<'float32'>, attrs: { readonly windowSize: number | bigint; readonly stride: number | bigint; readonly magnitudeSquared?: boolean } & BuildOptions): Output<'float32'> {
+export function audioSpectrogram(input: Operand<'float32'>, attrs: { readonly windowSize: number | bigint; readonly stride: number | bigint; readonly magnitudeSquared?: boolean | null } & BuildOptions): Output<'float32'> {
   return build('AudioSpectrogram', [input], { window_size: attrs.windowSize, stride: attrs.stride, magnitude_squared: attrs.magnitudeSquared }, attrs).output() as Output<'float32'>;
 }
 
@@ -629,7 +629,7 @@ export function audioSpectrogram(input: Operand<'float32'>, attrs: { readonly wi
  * @deprecated since GraphDef version 15
  * @param attrs.maxOutputs at least 1; default: 3
  */
-export function audioSummary(tag: Operand<'string'>, tensor: Operand<'float32'>, attrs: { readonly sampleRate: number; readonly maxOutputs?: number | bigint } & BuildOptions): Output<'string'> {
+export function audioSummary(tag: Operand<'string'>, tensor: Operand<'float32'>, attrs: { readonly sampleRate: number; readonly maxOutputs?: number | bigint | null } & BuildOptions): Output<'string'> {
   return build('AudioSummary', [tag, tensor], { sample_rate: attrs.sampleRate, max_outputs: attrs.maxOutputs }, attrs).output() as Output<'string'>;
 }
 
@@ -637,7 +637,7 @@ export function audioSummary(tag: Operand<'string'>, tensor: Operand<'float32'>,
  * TensorFlow's AudioSummaryV2.
  * @param attrs.maxOutputs at least 1; default: 3
  */
-export function audioSummaryV2(tag: Operand<'string'>, tensor: Operand<'float32'>, sampleRate: Operand<'float32'>, attrs: { readonly maxOutputs?: number | bigint } & BuildOptions = {}): Output<'string'> {
+export function audioSummaryV2(tag: Operand<'string'>, tensor: Operand<'float32'>, sampleRate: Operand<'float32'>, attrs: { readonly maxOutputs?: number | bigint | null } & BuildOptions = {}): Output<'string'> {
   return build('AudioSummaryV2', [tag, tensor, sampleRate], { max_outputs: attrs.maxOutputs }, attrs).output() as Output<'string'>;
 }
 
@@ -648,7 +648,7 @@ export function audioSummaryV2(tag: Operand<'string'>, tensor: Operand<'float32'
  * @param attrs.outputShapes at least 1
  * @param attrs.numReplicas default: 0
  */
-export function autoShardDataset(inputDataset: Operand<'variant'>, numWorkers: Operand<'int64'>, index: Operand<'int64'>, attrs: { readonly autoShardPolicy?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly numReplicas?: number | bigint } & BuildOptions): Output<'variant'> {
+export function autoShardDataset(inputDataset: Operand<'variant'>, numWorkers: Operand<'int64'>, index: Operand<'int64'>, attrs: { readonly autoShardPolicy?: number | bigint | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly numReplicas?: number | bigint | null } & BuildOptions): Output<'variant'> {
   return build('AutoShardDataset', [inputDataset, numWorkers, index], { auto_shard_policy: attrs.autoShardPolicy, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, num_replicas: attrs.numReplicas }, attrs).output() as Output<'variant'>;
 }
 
@@ -658,7 +658,7 @@ export function autoShardDataset(inputDataset: Operand<'variant'>, numWorkers: O
  * @param attrs.strides at least 4
  * @param attrs.dataFormat default: "NHWC"
  */
-export function avgPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
+export function avgPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): Output<T> {
   return build('AvgPool', [value], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -668,7 +668,7 @@ export function avgPool<T extends DType = DType>(value: Operand<T>, attrs: { rea
  * @param attrs.strides at least 5
  * @param attrs.dataFormat default: "NDHWC"
  */
-export function avgPool3D<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
+export function avgPool3D<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): Output<T> {
   return build('AvgPool3D', [input], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -678,7 +678,7 @@ export function avgPool3D<T extends DType = DType>(input: Operand<T>, attrs: { r
  * @param attrs.strides at least 5
  * @param attrs.dataFormat default: "NDHWC"
  */
-export function avgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
+export function avgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): Output<T> {
   return build('AvgPool3DGrad', [origInputShape, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -688,6 +688,6 @@ export function avgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'
  * @param attrs.strides at least 4
  * @param attrs.dataFormat default: "NHWC"
  */
-export function avgPoolGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
+export function avgPoolGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): Output<T> {
   return build('AvgPoolGrad', [origInputShape, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }

@@ -10,7 +10,7 @@ import { type BuildOptions, type Operand, build, lists, named } from '../build.j
  * @param attrs.lower default: true
  * @param attrs.adjoint default: false
  */
-export function bandedTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean; readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
+export function bandedTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean | null; readonly adjoint?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('BandedTriangularSolve', [matrix, rhs], { lower: attrs.lower, adjoint: attrs.adjoint }, attrs).output() as Output<T>;
 }
 
@@ -23,7 +23,7 @@ export function bandedTriangularSolve<T extends DType = DType>(matrix: Operand<T
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function barrier(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function barrier(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[] | null; readonly capacity?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('Barrier', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
 }
 
@@ -31,7 +31,7 @@ export function barrier(attrs: { readonly componentTypes: readonly DType[]; read
  * TensorFlow's BarrierClose.
  * @param attrs.cancelPendingEnqueues default: false
  */
-export function barrierClose(handle: Operand<'string'>, attrs: { readonly cancelPendingEnqueues?: boolean } & BuildOptions = {}): Operation {
+export function barrierClose(handle: Operand<'string'>, attrs: { readonly cancelPendingEnqueues?: boolean | null } & BuildOptions = {}): Operation {
   return build('BarrierClose', [handle], { cancel_pending_enqueues: attrs.cancelPendingEnqueues }, attrs);
 }
 
@@ -64,7 +64,7 @@ export function barrierReadySize(handle: Operand<'string'>, attrs: BuildOptions 
  * @param attrs.timeoutMs default: -1
  * @returns indices, keys, values
  */
-export function barrierTakeMany(handle: Operand<'string'>, numElements: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly allowSmallBatch?: boolean; readonly waitForIncomplete?: boolean; readonly timeoutMs?: number | bigint } & BuildOptions): { indices: Output<'int64'>; keys: Output<'string'>; values: Output[] } {
+export function barrierTakeMany(handle: Operand<'string'>, numElements: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly allowSmallBatch?: boolean | null; readonly waitForIncomplete?: boolean | null; readonly timeoutMs?: number | bigint | null } & BuildOptions): { indices: Output<'int64'>; keys: Output<'string'>; values: Output[] } {
   return lists(build('BarrierTakeMany', [handle, numElements], { component_types: attrs.componentTypes, allow_small_batch: attrs.allowSmallBatch, wait_for_incomplete: attrs.waitForIncomplete, timeout_ms: attrs.timeoutMs }, attrs), [['indices', 'indices', false], ['keys', 'keys', false], ['values', 'values', true]]) as { indices: Output<'int64'>; keys: Output<'string'>; values: Output[] };
 }
 
@@ -77,7 +77,7 @@ export function barrierTakeMany(handle: Operand<'string'>, numElements: Operand<
  * @param attrs.batchingQueue default: ""
  * @returns batchedTensors, batchIndex, id
  */
-export function batch(inTensors: readonly Operand[], attrs: { readonly numBatchThreads: number | bigint; readonly maxBatchSize: number | bigint; readonly maxEnqueuedBatches?: number | bigint; readonly batchTimeoutMicros: number | bigint; readonly allowedBatchSizes?: readonly (number | bigint)[]; readonly gradTimeoutMicros: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly batchingQueue?: string | Uint8Array } & BuildOptions): { batchedTensors: Output[]; batchIndex: Output<'int64'>; id: Output<'int64'> } {
+export function batch(inTensors: readonly Operand[], attrs: { readonly numBatchThreads: number | bigint; readonly maxBatchSize: number | bigint; readonly maxEnqueuedBatches?: number | bigint | null; readonly batchTimeoutMicros: number | bigint; readonly allowedBatchSizes?: readonly (number | bigint)[] | null; readonly gradTimeoutMicros: number | bigint; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly batchingQueue?: string | Uint8Array | null } & BuildOptions): { batchedTensors: Output[]; batchIndex: Output<'int64'>; id: Output<'int64'> } {
   return lists(build('Batch', [inTensors], { num_batch_threads: attrs.numBatchThreads, max_batch_size: attrs.maxBatchSize, max_enqueued_batches: attrs.maxEnqueuedBatches, batch_timeout_micros: attrs.batchTimeoutMicros, allowed_batch_sizes: attrs.allowedBatchSizes, grad_timeout_micros: attrs.gradTimeoutMicros, container: attrs.container, shared_name: attrs.sharedName, batching_queue: attrs.batchingQueue }, attrs), [['batchedTensors', 'batched_tensors', true], ['batchIndex', 'batch_index', false], ['id', 'id', false]]) as { batchedTensors: Output[]; batchIndex: Output<'int64'>; id: Output<'int64'> };
 }
 
@@ -103,7 +103,7 @@ export function batchCholeskyGrad<T extends DType = DType>(l: Operand<T>, grad: 
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function batchDataset(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function batchDataset(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('BatchDataset', [inputDataset, batchSize], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -114,7 +114,7 @@ export function batchDataset(inputDataset: Operand<'variant'>, batchSize: Operan
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function batchDatasetV2(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly parallelCopy?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function batchDatasetV2(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly parallelCopy?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('BatchDatasetV2', [inputDataset, batchSize, dropRemainder], { parallel_copy: attrs.parallelCopy, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -158,7 +158,7 @@ export function batchFFT3D(input: Operand<'complex64'>, attrs: BuildOptions = {}
  * @param attrs.tout at least 1
  * @param attrs.enableLargeBatchSplitting default: false
  */
-export function batchFunction(inTensors: readonly Operand[], capturedTensors: readonly Operand[], attrs: { readonly f: FunctionRef; readonly numBatchThreads: number | bigint; readonly maxBatchSize: number | bigint; readonly batchTimeoutMicros: number | bigint; readonly maxEnqueuedBatches?: number | bigint; readonly allowedBatchSizes?: readonly (number | bigint)[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly batchingQueue?: string | Uint8Array; readonly lowPriorityMaxBatchSize?: number | bigint; readonly lowPriorityBatchTimeoutMicros?: number | bigint; readonly lowPriorityAllowedBatchSizes?: readonly (number | bigint)[]; readonly lowPriorityMaxEnqueuedBatches?: number | bigint; readonly mixedPriorityPolicy?: 'low_priority_padding_with_max_batch_size' | 'low_priority_padding_with_next_allowed_batch_size' | 'priority_isolation' | 'priority_merge'; readonly batchPaddingPolicy?: 'PAD_UP' | 'BATCH_DOWN' | 'MINIMIZE_TPU_COST_PER_REQUEST'; readonly tout: readonly DType[]; readonly enableLargeBatchSplitting?: boolean } & BuildOptions): Output[] {
+export function batchFunction(inTensors: readonly Operand[], capturedTensors: readonly Operand[], attrs: { readonly f: FunctionRef; readonly numBatchThreads: number | bigint; readonly maxBatchSize: number | bigint; readonly batchTimeoutMicros: number | bigint; readonly maxEnqueuedBatches?: number | bigint | null; readonly allowedBatchSizes?: readonly (number | bigint)[] | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly batchingQueue?: string | Uint8Array | null; readonly lowPriorityMaxBatchSize?: number | bigint | null; readonly lowPriorityBatchTimeoutMicros?: number | bigint | null; readonly lowPriorityAllowedBatchSizes?: readonly (number | bigint)[] | null; readonly lowPriorityMaxEnqueuedBatches?: number | bigint | null; readonly mixedPriorityPolicy?: 'low_priority_padding_with_max_batch_size' | 'low_priority_padding_with_next_allowed_batch_size' | 'priority_isolation' | 'priority_merge' | null; readonly batchPaddingPolicy?: 'PAD_UP' | 'BATCH_DOWN' | 'MINIMIZE_TPU_COST_PER_REQUEST' | null; readonly tout: readonly DType[]; readonly enableLargeBatchSplitting?: boolean | null } & BuildOptions): Output[] {
   return [...build('BatchFunction', [inTensors, capturedTensors], { f: attrs.f, num_batch_threads: attrs.numBatchThreads, max_batch_size: attrs.maxBatchSize, batch_timeout_micros: attrs.batchTimeoutMicros, max_enqueued_batches: attrs.maxEnqueuedBatches, allowed_batch_sizes: attrs.allowedBatchSizes, container: attrs.container, shared_name: attrs.sharedName, batching_queue: attrs.batchingQueue, low_priority_max_batch_size: attrs.lowPriorityMaxBatchSize, low_priority_batch_timeout_micros: attrs.lowPriorityBatchTimeoutMicros, low_priority_allowed_batch_sizes: attrs.lowPriorityAllowedBatchSizes, low_priority_max_enqueued_batches: attrs.lowPriorityMaxEnqueuedBatches, mixed_priority_policy: attrs.mixedPriorityPolicy, batch_padding_policy: attrs.batchPaddingPolicy, Tout: attrs.tout, enable_large_batch_splitting: attrs.enableLargeBatchSplitting }, attrs).outputs];
 }
 
@@ -193,7 +193,7 @@ export function batchIFFT3D(input: Operand<'complex64'>, attrs: BuildOptions = {
  * @param attrs.gradX default: false
  * @param attrs.gradY default: false
  */
-export function batchMatMul<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean; readonly adjY?: boolean; readonly gradX?: boolean; readonly gradY?: boolean } & BuildOptions = {}): Output<T> {
+export function batchMatMul<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean | null; readonly adjY?: boolean | null; readonly gradX?: boolean | null; readonly gradY?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('BatchMatMul', [x, y], { adj_x: attrs.adjX, adj_y: attrs.adjY, grad_x: attrs.gradX, grad_y: attrs.gradY }, attrs).output() as Output<T>;
 }
 
@@ -204,7 +204,7 @@ export function batchMatMul<T extends DType = DType>(x: Operand<T>, y: Operand<T
  * @param attrs.gradX default: false
  * @param attrs.gradY default: false
  */
-export function batchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean; readonly adjY?: boolean; readonly gradX?: boolean; readonly gradY?: boolean } & BuildOptions = {}): Output<T> {
+export function batchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean | null; readonly adjY?: boolean | null; readonly gradX?: boolean | null; readonly gradY?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('BatchMatMulV2', [x, y], { adj_x: attrs.adjX, adj_y: attrs.adjY, grad_x: attrs.gradX, grad_y: attrs.gradY }, attrs).output() as Output<T>;
 }
 
@@ -216,7 +216,7 @@ export function batchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand
  * @param attrs.gradX default: false
  * @param attrs.gradY default: false
  */
-export function batchMatMulV3<Tout extends DType = DType>(x: Operand, y: Operand, attrs: { readonly tout: Tout; readonly adjX?: boolean; readonly adjY?: boolean; readonly gradX?: boolean; readonly gradY?: boolean } & BuildOptions): Output<Tout> {
+export function batchMatMulV3<Tout extends DType = DType>(x: Operand, y: Operand, attrs: { readonly tout: Tout; readonly adjX?: boolean | null; readonly adjY?: boolean | null; readonly gradX?: boolean | null; readonly gradY?: boolean | null } & BuildOptions): Output<Tout> {
   return build('BatchMatMulV3', [x, y], { Tout: attrs.tout, adj_x: attrs.adjX, adj_y: attrs.adjY, grad_x: attrs.gradX, grad_y: attrs.gradY }, attrs).output() as Output<Tout>;
 }
 
@@ -257,7 +257,7 @@ export function batchMatrixDiagPart<T extends DType = DType>(input: Operand<T>, 
  * @deprecated since GraphDef version 13
  * @param attrs.adjoint default: false
  */
-export function batchMatrixInverse<T extends DType = DType>(input: Operand<T>, attrs: { readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
+export function batchMatrixInverse<T extends DType = DType>(input: Operand<T>, attrs: { readonly adjoint?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('BatchMatrixInverse', [input], { adjoint: attrs.adjoint }, attrs).output() as Output<T>;
 }
 
@@ -274,7 +274,7 @@ export function batchMatrixSetDiag<T extends DType = DType>(input: Operand<T>, d
  * @deprecated since GraphDef version 13
  * @param attrs.adjoint default: false
  */
-export function batchMatrixSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
+export function batchMatrixSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly adjoint?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('BatchMatrixSolve', [matrix, rhs], { adjoint: attrs.adjoint }, attrs).output() as Output<T>;
 }
 
@@ -283,7 +283,7 @@ export function batchMatrixSolve<T extends DType = DType>(matrix: Operand<T>, rh
  * @deprecated since GraphDef version 13
  * @param attrs.fast default: true
  */
-export function batchMatrixSolveLs<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, l2Regularizer: Operand<'float64'>, attrs: { readonly fast?: boolean } & BuildOptions = {}): Output<T> {
+export function batchMatrixSolveLs<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, l2Regularizer: Operand<'float64'>, attrs: { readonly fast?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('BatchMatrixSolveLs', [matrix, rhs, l2Regularizer], { fast: attrs.fast }, attrs).output() as Output<T>;
 }
 
@@ -293,7 +293,7 @@ export function batchMatrixSolveLs<T extends DType = DType>(matrix: Operand<T>, 
  * @param attrs.lower default: true
  * @param attrs.adjoint default: false
  */
-export function batchMatrixTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean; readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
+export function batchMatrixTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean | null; readonly adjoint?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('BatchMatrixTriangularSolve', [matrix, rhs], { lower: attrs.lower, adjoint: attrs.adjoint }, attrs).output() as Output<T>;
 }
 
@@ -328,7 +328,7 @@ export function batchSelfAdjointEig<T extends DType = DType>(input: Operand<T>, 
  * @param attrs.computeV default: true
  * @returns e, v
  */
-export function batchSelfAdjointEigV2<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeV?: boolean } & BuildOptions = {}): { e: Output<T>; v: Output<T> } {
+export function batchSelfAdjointEigV2<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeV?: boolean | null } & BuildOptions = {}): { e: Output<T>; v: Output<T> } {
   return named(build('BatchSelfAdjointEigV2', [input], { compute_v: attrs.computeV }, attrs), ['e', 'v']) as { e: Output<T>; v: Output<T> };
 }
 
@@ -339,7 +339,7 @@ export function batchSelfAdjointEigV2<T extends DType = DType>(input: Operand<T>
  * @param attrs.fullMatrices default: false
  * @returns s, u, v
  */
-export function batchSvd<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeUv?: boolean; readonly fullMatrices?: boolean } & BuildOptions = {}): { s: Output<T>; u: Output<T>; v: Output<T> } {
+export function batchSvd<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeUv?: boolean | null; readonly fullMatrices?: boolean | null } & BuildOptions = {}): { s: Output<T>; u: Output<T>; v: Output<T> } {
   return named(build('BatchSvd', [input], { compute_uv: attrs.computeUv, full_matrices: attrs.fullMatrices }, attrs), ['s', 'u', 'v']) as { s: Output<T>; u: Output<T>; v: Output<T> };
 }
 
@@ -453,7 +453,7 @@ export function betainc<T extends DType = DType>(a: Operand<T>, b: Operand<T>, x
  * TensorFlow's BiasAdd: adds a vector to every position along the channel axis
  * @param attrs.dataFormat default: "NHWC"
  */
-export function biasAdd<T extends DType = DType>(value: Operand<T>, bias: Operand<T>, attrs: { readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions = {}): Output<T> {
+export function biasAdd<T extends DType = DType>(value: Operand<T>, bias: Operand<T>, attrs: { readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions = {}): Output<T> {
   return build('BiasAdd', [value, bias], { data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -461,7 +461,7 @@ export function biasAdd<T extends DType = DType>(value: Operand<T>, bias: Operan
  * TensorFlow's BiasAddGrad: sum of gradients over everything but the channels
  * @param attrs.dataFormat default: "NHWC"
  */
-export function biasAddGrad<T extends DType = DType>(outBackprop: Operand<T>, attrs: { readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions = {}): Output<T> {
+export function biasAddGrad<T extends DType = DType>(outBackprop: Operand<T>, attrs: { readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions = {}): Output<T> {
   return build('BiasAddGrad', [outBackprop], { data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -515,7 +515,7 @@ export function bitwiseXor<T extends DType = DType>(x: Operand<T>, y: Operand<T>
  * @param attrs.usePeephole default: false
  * @returns i, cs, f, o, ci, co, h
  */
-export function blockLSTM<T extends DType = DType>(seqLenMax: Operand<'int64'>, x: Operand<T>, csPrev: Operand<T>, hPrev: Operand<T>, w: Operand<T>, wci: Operand<T>, wcf: Operand<T>, wco: Operand<T>, b: Operand<T>, attrs: { readonly forgetBias?: number; readonly cellClip?: number; readonly usePeephole?: boolean } & BuildOptions = {}): { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> } {
+export function blockLSTM<T extends DType = DType>(seqLenMax: Operand<'int64'>, x: Operand<T>, csPrev: Operand<T>, hPrev: Operand<T>, w: Operand<T>, wci: Operand<T>, wcf: Operand<T>, wco: Operand<T>, b: Operand<T>, attrs: { readonly forgetBias?: number | null; readonly cellClip?: number | null; readonly usePeephole?: boolean | null } & BuildOptions = {}): { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> } {
   return named(build('BlockLSTM', [seqLenMax, x, csPrev, hPrev, w, wci, wcf, wco, b], { forget_bias: attrs.forgetBias, cell_clip: attrs.cellClip, use_peephole: attrs.usePeephole }, attrs), ['i', 'cs', 'f', 'o', 'ci', 'co', 'h']) as { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> };
 }
 
@@ -541,7 +541,7 @@ export function blockLSTMGradV2<T extends DType = DType>(seqLenMax: Operand<'int
  * @param attrs.usePeephole default: false
  * @returns i, cs, f, o, ci, co, h
  */
-export function blockLSTMV2<T extends DType = DType>(seqLenMax: Operand<'int64'>, x: Operand<T>, csPrev: Operand<T>, hPrev: Operand<T>, w: Operand<T>, wci: Operand<T>, wcf: Operand<T>, wco: Operand<T>, b: Operand<T>, attrs: { readonly cellClip?: number; readonly usePeephole?: boolean } & BuildOptions = {}): { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> } {
+export function blockLSTMV2<T extends DType = DType>(seqLenMax: Operand<'int64'>, x: Operand<T>, csPrev: Operand<T>, hPrev: Operand<T>, w: Operand<T>, wci: Operand<T>, wcf: Operand<T>, wco: Operand<T>, b: Operand<T>, attrs: { readonly cellClip?: number | null; readonly usePeephole?: boolean | null } & BuildOptions = {}): { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> } {
   return named(build('BlockLSTMV2', [seqLenMax, x, csPrev, hPrev, w, wci, wcf, wco, b], { cell_clip: attrs.cellClip, use_peephole: attrs.usePeephole }, attrs), ['i', 'cs', 'f', 'o', 'ci', 'co', 'h']) as { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> };
 }
 
@@ -567,7 +567,7 @@ export function boostedTreesBucketize(floatValues: readonly Operand<'float32'>[]
  * @param attrs.splitType default: "inequality"
  * @returns nodeIds, gains, featureDimensions, thresholds, leftNodeContribs, rightNodeContribs, splitWithDefaultDirections
  */
-export function boostedTreesCalculateBestFeatureSplit(nodeIdRange: Operand<'int32'>, statsSummary: Operand<'float32'>, l1: Operand<'float32'>, l2: Operand<'float32'>, treeComplexity: Operand<'float32'>, minNodeWeight: Operand<'float32'>, attrs: { readonly logitsDimension: number | bigint; readonly splitType?: 'inequality' | 'equality' } & BuildOptions): { nodeIds: Output<'int32'>; gains: Output<'float32'>; featureDimensions: Output<'int32'>; thresholds: Output<'int32'>; leftNodeContribs: Output<'float32'>; rightNodeContribs: Output<'float32'>; splitWithDefaultDirections: Output<'string'> } {
+export function boostedTreesCalculateBestFeatureSplit(nodeIdRange: Operand<'int32'>, statsSummary: Operand<'float32'>, l1: Operand<'float32'>, l2: Operand<'float32'>, treeComplexity: Operand<'float32'>, minNodeWeight: Operand<'float32'>, attrs: { readonly logitsDimension: number | bigint; readonly splitType?: 'inequality' | 'equality' | null } & BuildOptions): { nodeIds: Output<'int32'>; gains: Output<'float32'>; featureDimensions: Output<'int32'>; thresholds: Output<'int32'>; leftNodeContribs: Output<'float32'>; rightNodeContribs: Output<'float32'>; splitWithDefaultDirections: Output<'string'> } {
   return named(build('BoostedTreesCalculateBestFeatureSplit', [nodeIdRange, statsSummary, l1, l2, treeComplexity, minNodeWeight], { logits_dimension: attrs.logitsDimension, split_type: attrs.splitType }, attrs), ['nodeIds', 'gains', 'featureDimensions', 'thresholds', 'leftNodeContribs', 'rightNodeContribs', 'splitWithDefaultDirections']) as { nodeIds: Output<'int32'>; gains: Output<'float32'>; featureDimensions: Output<'int32'>; thresholds: Output<'int32'>; leftNodeContribs: Output<'float32'>; rightNodeContribs: Output<'float32'>; splitWithDefaultDirections: Output<'string'> };
 }
 
@@ -610,7 +610,7 @@ export function boostedTreesCreateEnsemble(treeEnsembleHandle: Operand<'resource
  * Stateful.
  * @param attrs.maxElements default: 1099511627776
  */
-export function boostedTreesCreateQuantileStreamResource(quantileStreamResourceHandle: Operand<'resource'>, epsilon: Operand<'float32'>, numStreams: Operand<'int64'>, attrs: { readonly maxElements?: number | bigint } & BuildOptions = {}): Operation {
+export function boostedTreesCreateQuantileStreamResource(quantileStreamResourceHandle: Operand<'resource'>, epsilon: Operand<'float32'>, numStreams: Operand<'int64'>, attrs: { readonly maxElements?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('BoostedTreesCreateQuantileStreamResource', [quantileStreamResourceHandle, epsilon, numStreams], { max_elements: attrs.maxElements }, attrs);
 }
 
@@ -628,7 +628,7 @@ export function boostedTreesDeserializeEnsemble(treeEnsembleHandle: Operand<'res
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function boostedTreesEnsembleResourceHandleOp(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function boostedTreesEnsembleResourceHandleOp(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('BoostedTreesEnsembleResourceHandleOp', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -703,7 +703,7 @@ export function boostedTreesQuantileStreamResourceDeserialize(quantileStreamReso
  * Stateful.
  * @param attrs.generateQuantiles default: false
  */
-export function boostedTreesQuantileStreamResourceFlush(quantileStreamResourceHandle: Operand<'resource'>, numBuckets: Operand<'int64'>, attrs: { readonly generateQuantiles?: boolean } & BuildOptions = {}): Operation {
+export function boostedTreesQuantileStreamResourceFlush(quantileStreamResourceHandle: Operand<'resource'>, numBuckets: Operand<'int64'>, attrs: { readonly generateQuantiles?: boolean | null } & BuildOptions = {}): Operation {
   return build('BoostedTreesQuantileStreamResourceFlush', [quantileStreamResourceHandle, numBuckets], { generate_quantiles: attrs.generateQuantiles }, attrs);
 }
 
@@ -722,7 +722,7 @@ export function boostedTreesQuantileStreamResourceGetBucketBoundaries(quantileSt
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function boostedTreesQuantileStreamResourceHandleOp(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function boostedTreesQuantileStreamResourceHandleOp(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('BoostedTreesQuantileStreamResourceHandleOp', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -751,7 +751,7 @@ export function boostedTreesSparseAggregateStats(nodeIds: Operand<'int32'>, grad
  * @param attrs.splitType default: "inequality"
  * @returns nodeIds, gains, featureDimensions, thresholds, leftNodeContribs, rightNodeContribs, splitWithDefaultDirections
  */
-export function boostedTreesSparseCalculateBestFeatureSplit(nodeIdRange: Operand<'int32'>, statsSummaryIndices: Operand<'int32'>, statsSummaryValues: Operand<'float32'>, statsSummaryShape: Operand<'int32'>, l1: Operand<'float32'>, l2: Operand<'float32'>, treeComplexity: Operand<'float32'>, minNodeWeight: Operand<'float32'>, attrs: { readonly logitsDimension: number | bigint; readonly splitType?: 'inequality' } & BuildOptions): { nodeIds: Output<'int32'>; gains: Output<'float32'>; featureDimensions: Output<'int32'>; thresholds: Output<'int32'>; leftNodeContribs: Output<'float32'>; rightNodeContribs: Output<'float32'>; splitWithDefaultDirections: Output<'string'> } {
+export function boostedTreesSparseCalculateBestFeatureSplit(nodeIdRange: Operand<'int32'>, statsSummaryIndices: Operand<'int32'>, statsSummaryValues: Operand<'float32'>, statsSummaryShape: Operand<'int32'>, l1: Operand<'float32'>, l2: Operand<'float32'>, treeComplexity: Operand<'float32'>, minNodeWeight: Operand<'float32'>, attrs: { readonly logitsDimension: number | bigint; readonly splitType?: 'inequality' | null } & BuildOptions): { nodeIds: Output<'int32'>; gains: Output<'float32'>; featureDimensions: Output<'int32'>; thresholds: Output<'int32'>; leftNodeContribs: Output<'float32'>; rightNodeContribs: Output<'float32'>; splitWithDefaultDirections: Output<'string'> } {
   return named(build('BoostedTreesSparseCalculateBestFeatureSplit', [nodeIdRange, statsSummaryIndices, statsSummaryValues, statsSummaryShape, l1, l2, treeComplexity, minNodeWeight], { logits_dimension: attrs.logitsDimension, split_type: attrs.splitType }, attrs), ['nodeIds', 'gains', 'featureDimensions', 'thresholds', 'leftNodeContribs', 'rightNodeContribs', 'splitWithDefaultDirections']) as { nodeIds: Output<'int32'>; gains: Output<'float32'>; featureDimensions: Output<'int32'>; thresholds: Output<'int32'>; leftNodeContribs: Output<'float32'>; rightNodeContribs: Output<'float32'>; splitWithDefaultDirections: Output<'string'> };
 }
 
@@ -778,7 +778,7 @@ export function boostedTreesUpdateEnsemble(treeEnsembleHandle: Operand<'resource
  * Stateful.
  * @param attrs.logitsDimension default: 1
  */
-export function boostedTreesUpdateEnsembleV2(treeEnsembleHandle: Operand<'resource'>, featureIds: readonly Operand<'int32'>[], dimensionIds: readonly Operand<'int32'>[], nodeIds: readonly Operand<'int32'>[], gains: readonly Operand<'float32'>[], thresholds: readonly Operand<'int32'>[], leftNodeContribs: readonly Operand<'float32'>[], rightNodeContribs: readonly Operand<'float32'>[], splitTypes: readonly Operand<'string'>[], maxDepth: Operand<'int32'>, learningRate: Operand<'float32'>, pruningMode: Operand<'int32'>, attrs: { readonly logitsDimension?: number | bigint } & BuildOptions = {}): Operation {
+export function boostedTreesUpdateEnsembleV2(treeEnsembleHandle: Operand<'resource'>, featureIds: readonly Operand<'int32'>[], dimensionIds: readonly Operand<'int32'>[], nodeIds: readonly Operand<'int32'>[], gains: readonly Operand<'float32'>[], thresholds: readonly Operand<'int32'>[], leftNodeContribs: readonly Operand<'float32'>[], rightNodeContribs: readonly Operand<'float32'>[], splitTypes: readonly Operand<'string'>[], maxDepth: Operand<'int32'>, learningRate: Operand<'float32'>, pruningMode: Operand<'int32'>, attrs: { readonly logitsDimension?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('BoostedTreesUpdateEnsembleV2', [treeEnsembleHandle, featureIds, dimensionIds, nodeIds, gains, thresholds, leftNodeContribs, rightNodeContribs, splitTypes, maxDepth, learningRate, pruningMode], { logits_dimension: attrs.logitsDimension }, attrs);
 }
 

@@ -57,7 +57,7 @@ export function csvDatasetV2(filenames: Operand<'string'>, compressionType: Oper
  * @param attrs.mergeRepeated default: true
  * @returns decodedIndices, decodedValues, decodedShape, logProbability
  */
-export function ctcBeamSearchDecoder<T extends DType = DType>(inputs: Operand<T>, sequenceLength: Operand<'int32'>, attrs: { readonly beamWidth: number | bigint; readonly topPaths: number | bigint; readonly mergeRepeated?: boolean } & BuildOptions): { decodedIndices: Output[]; decodedValues: Output[]; decodedShape: Output[]; logProbability: Output<T> } {
+export function ctcBeamSearchDecoder<T extends DType = DType>(inputs: Operand<T>, sequenceLength: Operand<'int32'>, attrs: { readonly beamWidth: number | bigint; readonly topPaths: number | bigint; readonly mergeRepeated?: boolean | null } & BuildOptions): { decodedIndices: Output[]; decodedValues: Output[]; decodedShape: Output[]; logProbability: Output<T> } {
   return lists(build('CTCBeamSearchDecoder', [inputs, sequenceLength], { beam_width: attrs.beamWidth, top_paths: attrs.topPaths, merge_repeated: attrs.mergeRepeated }, attrs), [['decodedIndices', 'decoded_indices', true], ['decodedValues', 'decoded_values', true], ['decodedShape', 'decoded_shape', true], ['logProbability', 'log_probability', false]]) as { decodedIndices: Output[]; decodedValues: Output[]; decodedShape: Output[]; logProbability: Output<T> };
 }
 
@@ -67,7 +67,7 @@ export function ctcBeamSearchDecoder<T extends DType = DType>(inputs: Operand<T>
  * @param attrs.blankIndex default: -1
  * @returns decodedIndices, decodedValues, decodedShape, logProbability
  */
-export function ctcGreedyDecoder<T extends DType = DType>(inputs: Operand<T>, sequenceLength: Operand<'int32'>, attrs: { readonly mergeRepeated?: boolean; readonly blankIndex?: number | bigint } & BuildOptions = {}): { decodedIndices: Output<'int64'>; decodedValues: Output<'int64'>; decodedShape: Output<'int64'>; logProbability: Output<T> } {
+export function ctcGreedyDecoder<T extends DType = DType>(inputs: Operand<T>, sequenceLength: Operand<'int32'>, attrs: { readonly mergeRepeated?: boolean | null; readonly blankIndex?: number | bigint | null } & BuildOptions = {}): { decodedIndices: Output<'int64'>; decodedValues: Output<'int64'>; decodedShape: Output<'int64'>; logProbability: Output<T> } {
   return named(build('CTCGreedyDecoder', [inputs, sequenceLength], { merge_repeated: attrs.mergeRepeated, blank_index: attrs.blankIndex }, attrs), ['decodedIndices', 'decodedValues', 'decodedShape', 'logProbability']) as { decodedIndices: Output<'int64'>; decodedValues: Output<'int64'>; decodedShape: Output<'int64'>; logProbability: Output<T> };
 }
 
@@ -78,7 +78,7 @@ export function ctcGreedyDecoder<T extends DType = DType>(inputs: Operand<T>, se
  * @param attrs.ignoreLongerOutputsThanInputs default: false
  * @returns loss, gradient
  */
-export function ctcLoss<T extends DType = DType>(inputs: Operand<T>, labelsIndices: Operand<'int64'>, labelsValues: Operand<'int32'>, sequenceLength: Operand<'int32'>, attrs: { readonly preprocessCollapseRepeated?: boolean; readonly ctcMergeRepeated?: boolean; readonly ignoreLongerOutputsThanInputs?: boolean } & BuildOptions = {}): { loss: Output<T>; gradient: Output<T> } {
+export function ctcLoss<T extends DType = DType>(inputs: Operand<T>, labelsIndices: Operand<'int64'>, labelsValues: Operand<'int32'>, sequenceLength: Operand<'int32'>, attrs: { readonly preprocessCollapseRepeated?: boolean | null; readonly ctcMergeRepeated?: boolean | null; readonly ignoreLongerOutputsThanInputs?: boolean | null } & BuildOptions = {}): { loss: Output<T>; gradient: Output<T> } {
   return named(build('CTCLoss', [inputs, labelsIndices, labelsValues, sequenceLength], { preprocess_collapse_repeated: attrs.preprocessCollapseRepeated, ctc_merge_repeated: attrs.ctcMergeRepeated, ignore_longer_outputs_than_inputs: attrs.ignoreLongerOutputsThanInputs }, attrs), ['loss', 'gradient']) as { loss: Output<T>; gradient: Output<T> };
 }
 
@@ -89,7 +89,7 @@ export function ctcLoss<T extends DType = DType>(inputs: Operand<T>, labelsIndic
  * @param attrs.ignoreLongerOutputsThanInputs default: false
  * @returns loss, gradient
  */
-export function ctcLossV2(inputs: Operand<'float32'>, labelsIndices: Operand<'int64'>, labelsValues: Operand<'int32'>, sequenceLength: Operand<'int32'>, attrs: { readonly preprocessCollapseRepeated?: boolean; readonly ctcMergeRepeated?: boolean; readonly ignoreLongerOutputsThanInputs?: boolean } & BuildOptions = {}): { loss: Output<'float32'>; gradient: Output<'float32'> } {
+export function ctcLossV2(inputs: Operand<'float32'>, labelsIndices: Operand<'int64'>, labelsValues: Operand<'int32'>, sequenceLength: Operand<'int32'>, attrs: { readonly preprocessCollapseRepeated?: boolean | null; readonly ctcMergeRepeated?: boolean | null; readonly ignoreLongerOutputsThanInputs?: boolean | null } & BuildOptions = {}): { loss: Output<'float32'>; gradient: Output<'float32'> } {
   return named(build('CTCLossV2', [inputs, labelsIndices, labelsValues, sequenceLength], { preprocess_collapse_repeated: attrs.preprocessCollapseRepeated, ctc_merge_repeated: attrs.ctcMergeRepeated, ignore_longer_outputs_than_inputs: attrs.ignoreLongerOutputsThanInputs }, attrs), ['loss', 'gradient']) as { loss: Output<'float32'>; gradient: Output<'float32'> };
 }
 
@@ -99,7 +99,7 @@ export function ctcLossV2(inputs: Operand<'float32'>, labelsIndices: Operand<'in
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function cacheDataset(inputDataset: Operand<'variant'>, filename: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function cacheDataset(inputDataset: Operand<'variant'>, filename: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('CacheDataset', [inputDataset, filename], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -110,7 +110,7 @@ export function cacheDataset(inputDataset: Operand<'variant'>, filename: Operand
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function cacheDatasetV2(inputDataset: Operand<'variant'>, filename: Operand<'string'>, cache: Operand<'resource'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function cacheDatasetV2(inputDataset: Operand<'variant'>, filename: Operand<'string'>, cache: Operand<'resource'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('CacheDatasetV2', [inputDataset, filename, cache], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -131,7 +131,7 @@ export function calibrationStatisticsSaver(args: readonly Operand[], attrs: { re
  * @param attrs.branches at least 1
  * @param attrs.outputShapes default: []
  */
-export function caseOp(branchIndex: Operand<'int32'>, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly branches: readonly FunctionRef[]; readonly outputShapes?: readonly PartialShape[] } & BuildOptions): Output[] {
+export function caseOp(branchIndex: Operand<'int32'>, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly branches: readonly FunctionRef[]; readonly outputShapes?: readonly PartialShape[] | null } & BuildOptions): Output[] {
   return [...build('Case', [branchIndex, input], { Tout: attrs.tout, branches: attrs.branches, output_shapes: attrs.outputShapes }, attrs).outputs];
 }
 
@@ -139,7 +139,7 @@ export function caseOp(branchIndex: Operand<'int32'>, input: readonly Operand[],
  * TensorFlow's Cast: converts elements to another type
  * @param attrs.truncate default: false
  */
-export function cast<DstT extends DType = DType>(x: Operand, attrs: { readonly dstT: DstT; readonly truncate?: boolean } & BuildOptions): Output<DstT> {
+export function cast<DstT extends DType = DType>(x: Operand, attrs: { readonly dstT: DstT; readonly truncate?: boolean | null } & BuildOptions): Output<DstT> {
   return build('Cast', [x], { DstT: attrs.dstT, Truncate: attrs.truncate }, attrs).output() as Output<DstT>;
 }
 
@@ -238,7 +238,7 @@ export function collateTPUEmbeddingMemory(memoryConfigs: readonly Operand<'strin
  * @param attrs.timeoutSeconds default: 0
  * @param attrs.isStateless default: false
  */
-export function collectiveAllToAllV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number; readonly isStateless?: boolean } & BuildOptions = {}): Output<T> {
+export function collectiveAllToAllV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null; readonly isStateless?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('CollectiveAllToAllV2', [input, groupSize, groupKey, instanceKey, orderingToken], { communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds, is_stateless: attrs.isStateless }, attrs).output() as Output<T>;
 }
 
@@ -247,7 +247,7 @@ export function collectiveAllToAllV2<T extends DType = DType>(input: Operand<T>,
  * Stateful.
  * @param attrs.timeoutSeconds default: 0
  */
-export function collectiveAllToAllV3<T extends DType = DType>(input: Operand<T>, communicator: Operand<'resource'>, groupAssignment: Operand<'int32'>, attrs: { readonly timeoutSeconds?: number } & BuildOptions = {}): Output<T> {
+export function collectiveAllToAllV3<T extends DType = DType>(input: Operand<T>, communicator: Operand<'resource'>, groupAssignment: Operand<'int32'>, attrs: { readonly timeoutSeconds?: number | null } & BuildOptions = {}): Output<T> {
   return build('CollectiveAllToAllV3', [input, communicator, groupAssignment], { timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
 }
 
@@ -267,7 +267,7 @@ export function collectiveAssignGroupV2(groupAssignment: Operand<'int32'>, devic
  * @param attrs.communicationHint default: "auto"
  * @param attrs.timeoutSeconds default: 0
  */
-export function collectiveBcastRecv<T extends DType = DType>(attrs: { readonly t: T; readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly shape: PartialShape; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
+export function collectiveBcastRecv<T extends DType = DType>(attrs: { readonly t: T; readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly shape: PartialShape; readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null } & BuildOptions): Output<T> {
   return build('CollectiveBcastRecv', [], { T: attrs.t, group_size: attrs.groupSize, group_key: attrs.groupKey, instance_key: attrs.instanceKey, shape: attrs.shape, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
 }
 
@@ -278,7 +278,7 @@ export function collectiveBcastRecv<T extends DType = DType>(attrs: { readonly t
  * @param attrs.communicationHint default: "auto"
  * @param attrs.timeoutSeconds default: 0
  */
-export function collectiveBcastRecvV2<T extends DType = DType>(groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, shape: Operand, attrs: { readonly t: T; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
+export function collectiveBcastRecvV2<T extends DType = DType>(groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, shape: Operand, attrs: { readonly t: T; readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null } & BuildOptions): Output<T> {
   return build('CollectiveBcastRecvV2', [groupSize, groupKey, instanceKey, shape], { T: attrs.t, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
 }
 
@@ -288,7 +288,7 @@ export function collectiveBcastRecvV2<T extends DType = DType>(groupSize: Operan
  * @param attrs.communicationHint default: "auto"
  * @param attrs.timeoutSeconds default: 0
  */
-export function collectiveBcastSend<T extends DType = DType>(input: Operand<T>, attrs: { readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly shape: PartialShape; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
+export function collectiveBcastSend<T extends DType = DType>(input: Operand<T>, attrs: { readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly shape: PartialShape; readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null } & BuildOptions): Output<T> {
   return build('CollectiveBcastSend', [input], { group_size: attrs.groupSize, group_key: attrs.groupKey, instance_key: attrs.instanceKey, shape: attrs.shape, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
 }
 
@@ -298,7 +298,7 @@ export function collectiveBcastSend<T extends DType = DType>(input: Operand<T>, 
  * @param attrs.communicationHint default: "auto"
  * @param attrs.timeoutSeconds default: 0
  */
-export function collectiveBcastSendV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, attrs: { readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions = {}): Output<T> {
+export function collectiveBcastSendV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, attrs: { readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null } & BuildOptions = {}): Output<T> {
   return build('CollectiveBcastSendV2', [input, groupSize, groupKey, instanceKey], { communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
 }
 
@@ -308,7 +308,7 @@ export function collectiveBcastSendV2<T extends DType = DType>(input: Operand<T>
  * @param attrs.communicationHint default: "auto"
  * @param attrs.timeoutSeconds default: 0
  */
-export function collectiveGather<T extends DType = DType>(input: Operand<T>, attrs: { readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly shape: PartialShape; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
+export function collectiveGather<T extends DType = DType>(input: Operand<T>, attrs: { readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly shape: PartialShape; readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null } & BuildOptions): Output<T> {
   return build('CollectiveGather', [input], { group_size: attrs.groupSize, group_key: attrs.groupKey, instance_key: attrs.instanceKey, shape: attrs.shape, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
 }
 
@@ -319,7 +319,7 @@ export function collectiveGather<T extends DType = DType>(input: Operand<T>, att
  * @param attrs.timeoutSeconds default: 0
  * @param attrs.isStateless default: false
  */
-export function collectiveGatherV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number; readonly isStateless?: boolean } & BuildOptions = {}): Output<T> {
+export function collectiveGatherV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null; readonly isStateless?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('CollectiveGatherV2', [input, groupSize, groupKey, instanceKey, orderingToken], { communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds, is_stateless: attrs.isStateless }, attrs).output() as Output<T>;
 }
 
@@ -329,7 +329,7 @@ export function collectiveGatherV2<T extends DType = DType>(input: Operand<T>, g
  * @param attrs.communicationHint default: "auto"
  * @param attrs.timeoutSeconds default: 0
  */
-export function collectiveInitializeCommunicator(groupKey: Operand<'int32'>, rank: Operand<'int32'>, groupSize: Operand<'int32'>, attrs: { readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions = {}): Output<'resource'> {
+export function collectiveInitializeCommunicator(groupKey: Operand<'int32'>, rank: Operand<'int32'>, groupSize: Operand<'int32'>, attrs: { readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null } & BuildOptions = {}): Output<'resource'> {
   return build('CollectiveInitializeCommunicator', [groupKey, rank, groupSize], { communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<'resource'>;
 }
 
@@ -348,7 +348,7 @@ export function collectivePermute<T extends DType = DType>(input: Operand<T>, so
  * @param attrs.communicationHint default: "auto"
  * @param attrs.timeoutSeconds default: 0
  */
-export function collectiveReduce<T extends DType = DType>(input: Operand<T>, attrs: { readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly mergeOp: 'Min' | 'Max' | 'Mul' | 'Add'; readonly finalOp: 'Id' | 'Div'; readonly subdivOffsets: readonly (number | bigint)[]; readonly waitFor?: readonly (number | bigint)[]; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
+export function collectiveReduce<T extends DType = DType>(input: Operand<T>, attrs: { readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly mergeOp: 'Min' | 'Max' | 'Mul' | 'Add'; readonly finalOp: 'Id' | 'Div'; readonly subdivOffsets: readonly (number | bigint)[]; readonly waitFor?: readonly (number | bigint)[] | null; readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null } & BuildOptions): Output<T> {
   return build('CollectiveReduce', [input], { group_size: attrs.groupSize, group_key: attrs.groupKey, instance_key: attrs.instanceKey, merge_op: attrs.mergeOp, final_op: attrs.finalOp, subdiv_offsets: attrs.subdivOffsets, wait_for: attrs.waitFor, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
 }
 
@@ -360,7 +360,7 @@ export function collectiveReduce<T extends DType = DType>(input: Operand<T>, att
  * @param attrs.isStateless default: false
  * @param attrs.maxSubdivsPerDevice default: -1
  */
-export function collectiveReduceScatterV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly mergeOp: 'Min' | 'Max' | 'Mul' | 'Add'; readonly finalOp: 'Id' | 'Div'; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number; readonly isStateless?: boolean; readonly maxSubdivsPerDevice?: number | bigint } & BuildOptions): Output<T> {
+export function collectiveReduceScatterV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly mergeOp: 'Min' | 'Max' | 'Mul' | 'Add'; readonly finalOp: 'Id' | 'Div'; readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null; readonly isStateless?: boolean | null; readonly maxSubdivsPerDevice?: number | bigint | null } & BuildOptions): Output<T> {
   return build('CollectiveReduceScatterV2', [input, groupSize, groupKey, instanceKey, orderingToken], { merge_op: attrs.mergeOp, final_op: attrs.finalOp, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds, is_stateless: attrs.isStateless, max_subdivs_per_device: attrs.maxSubdivsPerDevice }, attrs).output() as Output<T>;
 }
 
@@ -372,7 +372,7 @@ export function collectiveReduceScatterV2<T extends DType = DType>(input: Operan
  * @param attrs.isStateless default: false
  * @param attrs.maxSubdivsPerDevice default: -1
  */
-export function collectiveReduceV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly mergeOp: 'Min' | 'Max' | 'Mul' | 'Add'; readonly finalOp: 'Id' | 'Div'; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number; readonly isStateless?: boolean; readonly maxSubdivsPerDevice?: number | bigint } & BuildOptions): Output<T> {
+export function collectiveReduceV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly mergeOp: 'Min' | 'Max' | 'Mul' | 'Add'; readonly finalOp: 'Id' | 'Div'; readonly communicationHint?: string | Uint8Array | null; readonly timeoutSeconds?: number | null; readonly isStateless?: boolean | null; readonly maxSubdivsPerDevice?: number | bigint | null } & BuildOptions): Output<T> {
   return build('CollectiveReduceV2', [input, groupSize, groupKey, instanceKey, orderingToken], { merge_op: attrs.mergeOp, final_op: attrs.finalOp, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds, is_stateless: attrs.isStateless, max_subdivs_per_device: attrs.maxSubdivsPerDevice }, attrs).output() as Output<T>;
 }
 
@@ -381,7 +381,7 @@ export function collectiveReduceV2<T extends DType = DType>(input: Operand<T>, g
  * Stateful.
  * @param attrs.timeoutSeconds default: 0
  */
-export function collectiveReduceV3<T extends DType = DType>(input: Operand<T>, communicator: Operand<'resource'>, groupAssignment: Operand<'int32'>, attrs: { readonly reduction: 'Min' | 'Max' | 'Mul' | 'Add'; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
+export function collectiveReduceV3<T extends DType = DType>(input: Operand<T>, communicator: Operand<'resource'>, groupAssignment: Operand<'int32'>, attrs: { readonly reduction: 'Min' | 'Max' | 'Mul' | 'Add'; readonly timeoutSeconds?: number | null } & BuildOptions): Output<T> {
   return build('CollectiveReduceV3', [input, communicator, groupAssignment], { reduction: attrs.reduction, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
 }
 
@@ -391,7 +391,7 @@ export function collectiveReduceV3<T extends DType = DType>(input: Operand<T>, c
  * @param attrs.clipBoxes default: true
  * @returns nmsedBoxes, nmsedScores, nmsedClasses, validDetections
  */
-export function combinedNonMaxSuppression(boxes: Operand<'float32'>, scores: Operand<'float32'>, maxOutputSizePerClass: Operand<'int32'>, maxTotalSize: Operand<'int32'>, iouThreshold: Operand<'float32'>, scoreThreshold: Operand<'float32'>, attrs: { readonly padPerClass?: boolean; readonly clipBoxes?: boolean } & BuildOptions = {}): { nmsedBoxes: Output<'float32'>; nmsedScores: Output<'float32'>; nmsedClasses: Output<'float32'>; validDetections: Output<'int32'> } {
+export function combinedNonMaxSuppression(boxes: Operand<'float32'>, scores: Operand<'float32'>, maxOutputSizePerClass: Operand<'int32'>, maxTotalSize: Operand<'int32'>, iouThreshold: Operand<'float32'>, scoreThreshold: Operand<'float32'>, attrs: { readonly padPerClass?: boolean | null; readonly clipBoxes?: boolean | null } & BuildOptions = {}): { nmsedBoxes: Output<'float32'>; nmsedScores: Output<'float32'>; nmsedClasses: Output<'float32'>; validDetections: Output<'int32'> } {
   return named(build('CombinedNonMaxSuppression', [boxes, scores, maxOutputSizePerClass, maxTotalSize, iouThreshold, scoreThreshold], { pad_per_class: attrs.padPerClass, clip_boxes: attrs.clipBoxes }, attrs), ['nmsedBoxes', 'nmsedScores', 'nmsedClasses', 'validDetections']) as { nmsedBoxes: Output<'float32'>; nmsedScores: Output<'float32'>; nmsedClasses: Output<'float32'>; validDetections: Output<'int32'> };
 }
 
@@ -399,7 +399,7 @@ export function combinedNonMaxSuppression(boxes: Operand<'float32'>, scores: Ope
  * TensorFlow's Complex: complex numbers from real and imaginary parts
  * @param attrs.tout one of complex64, complex128; default: complex64
  */
-export function complex(real: Operand, imag: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
+export function complex(real: Operand, imag: Operand, attrs: { readonly tout?: DType | null } & BuildOptions = {}): Output {
   return build('Complex', [real, imag], { Tout: attrs.tout }, attrs).output() as Output;
 }
 
@@ -407,7 +407,7 @@ export function complex(real: Operand, imag: Operand, attrs: { readonly tout?: D
  * TensorFlow's ComplexAbs: absolute value of complex numbers
  * @param attrs.tout one of float32, float64; default: float32
  */
-export function complexAbs(x: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
+export function complexAbs(x: Operand, attrs: { readonly tout?: DType | null } & BuildOptions = {}): Output {
   return build('ComplexAbs', [x], { Tout: attrs.tout }, attrs).output() as Output;
 }
 
@@ -439,7 +439,7 @@ export function compressElement(components: readonly Operand[], attrs: BuildOpti
  * @param attrs.seed2 default: 0
  * @returns indices, ids, weights
  */
-export function computeAccidentalHits(trueClasses: Operand<'int64'>, sampledCandidates: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { indices: Output<'int32'>; ids: Output<'int64'>; weights: Output<'float32'> } {
+export function computeAccidentalHits(trueClasses: Operand<'int64'>, sampledCandidates: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions): { indices: Output<'int32'>; ids: Output<'int64'>; weights: Output<'float32'> } {
   return named(build('ComputeAccidentalHits', [trueClasses, sampledCandidates], { num_true: attrs.numTrue, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['indices', 'ids', 'weights']) as { indices: Output<'int32'>; ids: Output<'int64'>; weights: Output<'float32'> };
 }
 
@@ -509,7 +509,7 @@ export function concatV2<T extends DType = DType>(values: readonly Operand<T>[],
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function concatenateDataset(inputDataset: Operand<'variant'>, anotherDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function concatenateDataset(inputDataset: Operand<'variant'>, anotherDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ConcatenateDataset', [inputDataset, anotherDataset], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -521,7 +521,7 @@ export function concatenateDataset(inputDataset: Operand<'variant'>, anotherData
  * @param attrs.sharedName default: ""
  * @param attrs.reductionType default: "MEAN"
  */
-export function conditionalAccumulator(attrs: { readonly dtype: DType; readonly shape: PartialShape; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly reductionType?: 'MEAN' | 'SUM' } & BuildOptions): Output<'string'> {
+export function conditionalAccumulator(attrs: { readonly dtype: DType; readonly shape: PartialShape; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly reductionType?: 'MEAN' | 'SUM' | null } & BuildOptions): Output<'string'> {
   return build('ConditionalAccumulator', [], { dtype: attrs.dtype, shape: attrs.shape, container: attrs.container, shared_name: attrs.sharedName, reduction_type: attrs.reductionType }, attrs).output() as Output<'string'>;
 }
 
@@ -530,7 +530,7 @@ export function conditionalAccumulator(attrs: { readonly dtype: DType; readonly 
  * Stateful.
  * @param attrs.useTfrtHostRuntime default: true
  */
-export function configureAndInitializeGlobalTPU(attrs: { readonly useTfrtHostRuntime?: boolean } & BuildOptions = {}): Output<'int32'> {
+export function configureAndInitializeGlobalTPU(attrs: { readonly useTfrtHostRuntime?: boolean | null } & BuildOptions = {}): Output<'int32'> {
   return build('ConfigureAndInitializeGlobalTPU', [], { use_tfrt_host_runtime: attrs.useTfrtHostRuntime }, attrs).output() as Output<'int32'>;
 }
 
@@ -544,7 +544,7 @@ export function configureAndInitializeGlobalTPU(attrs: { readonly useTfrtHostRun
  * @param attrs.compilationFailureClosesChips default: true
  * @param attrs.tpuCancellationClosesChips default: 0
  */
-export function configureDistributedTPU(attrs: { readonly embeddingConfig?: string | Uint8Array; readonly tpuEmbeddingConfig?: string | Uint8Array; readonly isGlobalInit?: boolean; readonly enableWholeMeshCompilations?: boolean; readonly compilationFailureClosesChips?: boolean; readonly tpuCancellationClosesChips?: number | bigint } & BuildOptions = {}): Output<'string'> {
+export function configureDistributedTPU(attrs: { readonly embeddingConfig?: string | Uint8Array | null; readonly tpuEmbeddingConfig?: string | Uint8Array | null; readonly isGlobalInit?: boolean | null; readonly enableWholeMeshCompilations?: boolean | null; readonly compilationFailureClosesChips?: boolean | null; readonly tpuCancellationClosesChips?: number | bigint | null } & BuildOptions = {}): Output<'string'> {
   return build('ConfigureDistributedTPU', [], { embedding_config: attrs.embeddingConfig, tpu_embedding_config: attrs.tpuEmbeddingConfig, is_global_init: attrs.isGlobalInit, enable_whole_mesh_compilations: attrs.enableWholeMeshCompilations, compilation_failure_closes_chips: attrs.compilationFailureClosesChips, tpu_cancellation_closes_chips: attrs.tpuCancellationClosesChips }, attrs).output() as Output<'string'>;
 }
 
@@ -624,7 +624,7 @@ export function controlTrigger(attrs: BuildOptions = {}): Operation {
  * @param attrs.batchDims default: 1
  * @param attrs.groups default: 1
  */
-export function conv<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'CHANNELS_FIRST' | 'CHANNELS_LAST'; readonly dilations?: readonly (number | bigint)[]; readonly batchDims?: number | bigint; readonly groups?: number | bigint } & BuildOptions): Output<T> {
+export function conv<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'CHANNELS_FIRST' | 'CHANNELS_LAST' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly batchDims?: number | bigint | null; readonly groups?: number | bigint | null } & BuildOptions): Output<T> {
   return build('Conv', [input, filter], { strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations, batch_dims: attrs.batchDims, groups: attrs.groups }, attrs).output() as Output<T>;
 }
 
@@ -635,7 +635,7 @@ export function conv<T extends DType = DType>(input: Operand<T>, filter: Operand
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function conv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function conv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('Conv2D', [input, filter], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -646,7 +646,7 @@ export function conv2D<T extends DType = DType>(input: Operand<T>, filter: Opera
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function conv2DBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function conv2DBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('Conv2DBackpropFilter', [input, filterSizes, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -657,7 +657,7 @@ export function conv2DBackpropFilter<T extends DType = DType>(input: Operand<T>,
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function conv2DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function conv2DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('Conv2DBackpropFilterV2', [input, filter, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -668,7 +668,7 @@ export function conv2DBackpropFilterV2<T extends DType = DType>(input: Operand<T
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function conv2DBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function conv2DBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('Conv2DBackpropInput', [inputSizes, filter, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -679,7 +679,7 @@ export function conv2DBackpropInput<T extends DType = DType>(inputSizes: Operand
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function conv2DBackpropInputV2<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function conv2DBackpropInputV2<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('Conv2DBackpropInputV2', [input, filter, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -689,7 +689,7 @@ export function conv2DBackpropInputV2<T extends DType = DType>(input: Operand<T>
  * @param attrs.dataFormat default: "NDHWC"
  * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
-export function conv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function conv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('Conv3D', [input, filter], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -699,7 +699,7 @@ export function conv3D<T extends DType = DType>(input: Operand<T>, filter: Opera
  * @param attrs.strides at least 5
  * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
-export function conv3DBackpropFilter<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function conv3DBackpropFilter<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('Conv3DBackpropFilter', [input, filter, outBackprop], { strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -709,7 +709,7 @@ export function conv3DBackpropFilter<T extends DType = DType>(input: Operand<T>,
  * @param attrs.dataFormat default: "NDHWC"
  * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
-export function conv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function conv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('Conv3DBackpropFilterV2', [input, filterSizes, outBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -719,7 +719,7 @@ export function conv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T
  * @param attrs.strides at least 5
  * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
-export function conv3DBackpropInput<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function conv3DBackpropInput<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('Conv3DBackpropInput', [input, filter, outBackprop], { strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -729,7 +729,7 @@ export function conv3DBackpropInput<T extends DType = DType>(input: Operand<T>, 
  * @param attrs.dataFormat default: "NDHWC"
  * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
-export function conv3DBackpropInputV2<T extends DType = DType>(inputSizes: Operand, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function conv3DBackpropInputV2<T extends DType = DType>(inputSizes: Operand, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('Conv3DBackpropInputV2', [inputSizes, filter, outBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -777,7 +777,7 @@ export function convertToSparseCoreCsrWrappedCooTensor(sortedRowIdsList: readonl
  * @param attrs.tensorName default: ""
  * @param attrs.debugOpsSpec default: []
  */
-export function copy<T extends DType = DType>(input: Operand<T>, attrs: { readonly tensorName?: string | Uint8Array; readonly debugOpsSpec?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Output<T> {
+export function copy<T extends DType = DType>(input: Operand<T>, attrs: { readonly tensorName?: string | Uint8Array | null; readonly debugOpsSpec?: readonly (string | Uint8Array)[] | null } & BuildOptions = {}): Output<T> {
   return build('Copy', [input], { tensor_name: attrs.tensorName, debug_ops_spec: attrs.debugOpsSpec }, attrs).output() as Output<T>;
 }
 
@@ -786,7 +786,7 @@ export function copy<T extends DType = DType>(input: Operand<T>, attrs: { readon
  * @param attrs.tensorName default: ""
  * @param attrs.debugOpsSpec default: []
  */
-export function copyHost<T extends DType = DType>(input: Operand<T>, attrs: { readonly tensorName?: string | Uint8Array; readonly debugOpsSpec?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Output<T> {
+export function copyHost<T extends DType = DType>(input: Operand<T>, attrs: { readonly tensorName?: string | Uint8Array | null; readonly debugOpsSpec?: readonly (string | Uint8Array)[] | null } & BuildOptions = {}): Output<T> {
   return build('CopyHost', [input], { tensor_name: attrs.tensorName, debug_ops_spec: attrs.debugOpsSpec }, attrs).output() as Output<T>;
 }
 
@@ -846,7 +846,7 @@ export function createSummaryFileWriter(writer: Operand<'resource'>, logdir: Ope
  * @param attrs.method default: "bilinear"
  * @param attrs.extrapolationValue default: 0
  */
-export function cropAndResize(image: Operand, boxes: Operand<'float32'>, boxInd: Operand<'int32'>, cropSize: Operand<'int32'>, attrs: { readonly method?: 'bilinear' | 'nearest'; readonly extrapolationValue?: number } & BuildOptions = {}): Output<'float32'> {
+export function cropAndResize(image: Operand, boxes: Operand<'float32'>, boxInd: Operand<'int32'>, cropSize: Operand<'int32'>, attrs: { readonly method?: 'bilinear' | 'nearest' | null; readonly extrapolationValue?: number | null } & BuildOptions = {}): Output<'float32'> {
   return build('CropAndResize', [image, boxes, boxInd, cropSize], { method: attrs.method, extrapolation_value: attrs.extrapolationValue }, attrs).output() as Output<'float32'>;
 }
 
@@ -854,7 +854,7 @@ export function cropAndResize(image: Operand, boxes: Operand<'float32'>, boxInd:
  * TensorFlow's CropAndResizeGradBoxes.
  * @param attrs.method default: "bilinear"
  */
-export function cropAndResizeGradBoxes(grads: Operand<'float32'>, image: Operand, boxes: Operand<'float32'>, boxInd: Operand<'int32'>, attrs: { readonly method?: 'bilinear' } & BuildOptions = {}): Output<'float32'> {
+export function cropAndResizeGradBoxes(grads: Operand<'float32'>, image: Operand, boxes: Operand<'float32'>, boxInd: Operand<'int32'>, attrs: { readonly method?: 'bilinear' | null } & BuildOptions = {}): Output<'float32'> {
   return build('CropAndResizeGradBoxes', [grads, image, boxes, boxInd], { method: attrs.method }, attrs).output() as Output<'float32'>;
 }
 
@@ -863,7 +863,7 @@ export function cropAndResizeGradBoxes(grads: Operand<'float32'>, image: Operand
  * @param attrs.t one of float32, float16, float64
  * @param attrs.method default: "bilinear"
  */
-export function cropAndResizeGradImage<T extends DType = DType>(grads: Operand<'float32'>, boxes: Operand<'float32'>, boxInd: Operand<'int32'>, imageSize: Operand<'int32'>, attrs: { readonly t: T; readonly method?: 'bilinear' | 'nearest' } & BuildOptions): Output<T> {
+export function cropAndResizeGradImage<T extends DType = DType>(grads: Operand<'float32'>, boxes: Operand<'float32'>, boxInd: Operand<'int32'>, imageSize: Operand<'int32'>, attrs: { readonly t: T; readonly method?: 'bilinear' | 'nearest' | null } & BuildOptions): Output<T> {
   return build('CropAndResizeGradImage', [grads, boxes, boxInd, imageSize], { T: attrs.t, method: attrs.method }, attrs).output() as Output<T>;
 }
 
@@ -894,7 +894,7 @@ export function crossReplicaSum<T extends DType = DType>(input: Operand<T>, grou
  * @param attrs.isTraining default: true
  * @returns output, outputH, outputC, reserveSpace
  */
-export function cudnnRNN<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly isTraining?: boolean } & BuildOptions = {}): { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T> } {
+export function cudnnRNN<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T> } {
   return named(build('CudnnRNN', [input, inputH, inputC, params], { rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2, is_training: attrs.isTraining }, attrs), ['output', 'outputH', 'outputC', 'reserveSpace']) as { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T> };
 }
 
@@ -909,7 +909,7 @@ export function cudnnRNN<T extends DType = DType>(input: Operand<T>, inputH: Ope
  * @param attrs.seed2 default: 0
  * @returns inputBackprop, inputHBackprop, inputCBackprop, paramsBackprop
  */
-export function cudnnRNNBackprop<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, output: Operand<T>, outputH: Operand<T>, outputC: Operand<T>, outputBackprop: Operand<T>, outputHBackprop: Operand<T>, outputCBackprop: Operand<T>, reserveSpace: Operand<T>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> } {
+export function cudnnRNNBackprop<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, output: Operand<T>, outputH: Operand<T>, outputC: Operand<T>, outputBackprop: Operand<T>, outputHBackprop: Operand<T>, outputCBackprop: Operand<T>, reserveSpace: Operand<T>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions = {}): { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> } {
   return named(build('CudnnRNNBackprop', [input, inputH, inputC, params, output, outputH, outputC, outputBackprop, outputHBackprop, outputCBackprop, reserveSpace], { rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['inputBackprop', 'inputHBackprop', 'inputCBackprop', 'paramsBackprop']) as { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> };
 }
 
@@ -924,7 +924,7 @@ export function cudnnRNNBackprop<T extends DType = DType>(input: Operand<T>, inp
  * @param attrs.seed2 default: 0
  * @returns inputBackprop, inputHBackprop, inputCBackprop, paramsBackprop
  */
-export function cudnnRNNBackpropV2<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, output: Operand<T>, outputH: Operand<T>, outputC: Operand<T>, outputBackprop: Operand<T>, outputHBackprop: Operand<T>, outputCBackprop: Operand<T>, reserveSpace: Operand<T>, hostReserved: Operand<'int8'>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> } {
+export function cudnnRNNBackpropV2<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, output: Operand<T>, outputH: Operand<T>, outputC: Operand<T>, outputBackprop: Operand<T>, outputHBackprop: Operand<T>, outputCBackprop: Operand<T>, reserveSpace: Operand<T>, hostReserved: Operand<'int8'>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions = {}): { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> } {
   return named(build('CudnnRNNBackpropV2', [input, inputH, inputC, params, output, outputH, outputC, outputBackprop, outputHBackprop, outputCBackprop, reserveSpace, hostReserved], { rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['inputBackprop', 'inputHBackprop', 'inputCBackprop', 'paramsBackprop']) as { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> };
 }
 
@@ -941,7 +941,7 @@ export function cudnnRNNBackpropV2<T extends DType = DType>(input: Operand<T>, i
  * @param attrs.timeMajor default: true
  * @returns inputBackprop, inputHBackprop, inputCBackprop, paramsBackprop
  */
-export function cudnnRNNBackpropV3<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, sequenceLengths: Operand<'int32'>, output: Operand<T>, outputH: Operand<T>, outputC: Operand<T>, outputBackprop: Operand<T>, outputHBackprop: Operand<T>, outputCBackprop: Operand<T>, reserveSpace: Operand<T>, hostReserved: Operand<'int8'>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly numProj?: number | bigint; readonly timeMajor?: boolean } & BuildOptions = {}): { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> } {
+export function cudnnRNNBackpropV3<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, sequenceLengths: Operand<'int32'>, output: Operand<T>, outputH: Operand<T>, outputC: Operand<T>, outputBackprop: Operand<T>, outputHBackprop: Operand<T>, outputCBackprop: Operand<T>, reserveSpace: Operand<T>, hostReserved: Operand<'int8'>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly numProj?: number | bigint | null; readonly timeMajor?: boolean | null } & BuildOptions = {}): { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> } {
   return named(build('CudnnRNNBackpropV3', [input, inputH, inputC, params, sequenceLengths, output, outputH, outputC, outputBackprop, outputHBackprop, outputCBackprop, reserveSpace, hostReserved], { rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2, num_proj: attrs.numProj, time_major: attrs.timeMajor }, attrs), ['inputBackprop', 'inputHBackprop', 'inputCBackprop', 'paramsBackprop']) as { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> };
 }
 
@@ -954,7 +954,7 @@ export function cudnnRNNBackpropV3<T extends DType = DType>(input: Operand<T>, i
  * @param attrs.seed default: 0
  * @param attrs.seed2 default: 0
  */
-export function cudnnRNNCanonicalToParams<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, weights: readonly Operand<T>[], biases: readonly Operand<T>[], attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<T> {
+export function cudnnRNNCanonicalToParams<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, weights: readonly Operand<T>[], biases: readonly Operand<T>[], attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('CudnnRNNCanonicalToParams', [numLayers, numUnits, inputSize, weights, biases], { rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<T>;
 }
 
@@ -968,7 +968,7 @@ export function cudnnRNNCanonicalToParams<T extends DType = DType>(numLayers: Op
  * @param attrs.seed2 default: 0
  * @param attrs.numProj default: 0
  */
-export function cudnnRNNCanonicalToParamsV2<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, weights: readonly Operand<T>[], biases: readonly Operand<T>[], attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly numProj?: number | bigint } & BuildOptions = {}): Output<T> {
+export function cudnnRNNCanonicalToParamsV2<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, weights: readonly Operand<T>[], biases: readonly Operand<T>[], attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly numProj?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('CudnnRNNCanonicalToParamsV2', [numLayers, numUnits, inputSize, weights, biases], { rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2, num_proj: attrs.numProj }, attrs).output() as Output<T>;
 }
 
@@ -984,7 +984,7 @@ export function cudnnRNNCanonicalToParamsV2<T extends DType = DType>(numLayers: 
  * @param attrs.seed2 default: 0
  * @param attrs.numProj default: 0
  */
-export function cudnnRNNParamsSize<S extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, attrs: { readonly t: DType; readonly s: S; readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly numProj?: number | bigint } & BuildOptions): Output<S> {
+export function cudnnRNNParamsSize<S extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, attrs: { readonly t: DType; readonly s: S; readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly numProj?: number | bigint | null } & BuildOptions): Output<S> {
   return build('CudnnRNNParamsSize', [numLayers, numUnits, inputSize], { T: attrs.t, S: attrs.s, rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2, num_proj: attrs.numProj }, attrs).output() as Output<S>;
 }
 
@@ -999,7 +999,7 @@ export function cudnnRNNParamsSize<S extends DType = DType>(numLayers: Operand<'
  * @param attrs.seed2 default: 0
  * @returns weights, biases
  */
-export function cudnnRNNParamsToCanonical<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, params: Operand<T>, attrs: { readonly numParams: number | bigint; readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { weights: Output[]; biases: Output[] } {
+export function cudnnRNNParamsToCanonical<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, params: Operand<T>, attrs: { readonly numParams: number | bigint; readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions): { weights: Output[]; biases: Output[] } {
   return lists(build('CudnnRNNParamsToCanonical', [numLayers, numUnits, inputSize, params], { num_params: attrs.numParams, rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2 }, attrs), [['weights', 'weights', true], ['biases', 'biases', true]]) as { weights: Output[]; biases: Output[] };
 }
 
@@ -1016,7 +1016,7 @@ export function cudnnRNNParamsToCanonical<T extends DType = DType>(numLayers: Op
  * @param attrs.numProj default: 0
  * @returns weights, biases
  */
-export function cudnnRNNParamsToCanonicalV2<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, params: Operand<T>, attrs: { readonly numParamsWeights: number | bigint; readonly numParamsBiases: number | bigint; readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly numProj?: number | bigint } & BuildOptions): { weights: Output[]; biases: Output[] } {
+export function cudnnRNNParamsToCanonicalV2<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, params: Operand<T>, attrs: { readonly numParamsWeights: number | bigint; readonly numParamsBiases: number | bigint; readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly numProj?: number | bigint | null } & BuildOptions): { weights: Output[]; biases: Output[] } {
   return lists(build('CudnnRNNParamsToCanonicalV2', [numLayers, numUnits, inputSize, params], { num_params_weights: attrs.numParamsWeights, num_params_biases: attrs.numParamsBiases, rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2, num_proj: attrs.numProj }, attrs), [['weights', 'weights', true], ['biases', 'biases', true]]) as { weights: Output[]; biases: Output[] };
 }
 
@@ -1032,7 +1032,7 @@ export function cudnnRNNParamsToCanonicalV2<T extends DType = DType>(numLayers: 
  * @param attrs.isTraining default: true
  * @returns output, outputH, outputC, reserveSpace, hostReserved
  */
-export function cudnnRNNV2<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly isTraining?: boolean } & BuildOptions = {}): { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T>; hostReserved: Output<'int8'> } {
+export function cudnnRNNV2<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T>; hostReserved: Output<'int8'> } {
   return named(build('CudnnRNNV2', [input, inputH, inputC, params], { rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2, is_training: attrs.isTraining }, attrs), ['output', 'outputH', 'outputC', 'reserveSpace', 'hostReserved']) as { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T>; hostReserved: Output<'int8'> };
 }
 
@@ -1050,7 +1050,7 @@ export function cudnnRNNV2<T extends DType = DType>(input: Operand<T>, inputH: O
  * @param attrs.timeMajor default: true
  * @returns output, outputH, outputC, reserveSpace, hostReserved
  */
-export function cudnnRNNV3<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, sequenceLengths: Operand<'int32'>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly numProj?: number | bigint; readonly isTraining?: boolean; readonly timeMajor?: boolean } & BuildOptions = {}): { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T>; hostReserved: Output<'int8'> } {
+export function cudnnRNNV3<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, sequenceLengths: Operand<'int32'>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru' | null; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select' | null; readonly direction?: 'unidirectional' | 'bidirectional' | null; readonly dropout?: number | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly numProj?: number | bigint | null; readonly isTraining?: boolean | null; readonly timeMajor?: boolean | null } & BuildOptions = {}): { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T>; hostReserved: Output<'int8'> } {
   return named(build('CudnnRNNV3', [input, inputH, inputC, params, sequenceLengths], { rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2, num_proj: attrs.numProj, is_training: attrs.isTraining, time_major: attrs.timeMajor }, attrs), ['output', 'outputH', 'outputC', 'reserveSpace', 'hostReserved']) as { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T>; hostReserved: Output<'int8'> };
 }
 
@@ -1059,7 +1059,7 @@ export function cudnnRNNV3<T extends DType = DType>(input: Operand<T>, inputH: O
  * @param attrs.exclusive default: false
  * @param attrs.reverse default: false
  */
-export function cumprod<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly exclusive?: boolean; readonly reverse?: boolean } & BuildOptions = {}): Output<T> {
+export function cumprod<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly exclusive?: boolean | null; readonly reverse?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('Cumprod', [x, axis], { exclusive: attrs.exclusive, reverse: attrs.reverse }, attrs).output() as Output<T>;
 }
 
@@ -1068,7 +1068,7 @@ export function cumprod<T extends DType = DType>(x: Operand<T>, axis: Operand, a
  * @param attrs.exclusive default: false
  * @param attrs.reverse default: false
  */
-export function cumsum<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly exclusive?: boolean; readonly reverse?: boolean } & BuildOptions = {}): Output<T> {
+export function cumsum<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly exclusive?: boolean | null; readonly reverse?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('Cumsum', [x, axis], { exclusive: attrs.exclusive, reverse: attrs.reverse }, attrs).output() as Output<T>;
 }
 
@@ -1077,7 +1077,7 @@ export function cumsum<T extends DType = DType>(x: Operand<T>, axis: Operand, at
  * @param attrs.exclusive default: false
  * @param attrs.reverse default: false
  */
-export function cumulativeLogsumexp<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly exclusive?: boolean; readonly reverse?: boolean } & BuildOptions = {}): Output<T> {
+export function cumulativeLogsumexp<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly exclusive?: boolean | null; readonly reverse?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('CumulativeLogsumexp', [x, axis], { exclusive: attrs.exclusive, reverse: attrs.reverse }, attrs).output() as Output<T>;
 }
 
@@ -1089,6 +1089,6 @@ export function cumulativeLogsumexp<T extends DType = DType>(x: Operand<T>, axis
  * @param attrs.maxPercentile default: 0
  * @returns output, min, max, histogram
  */
-export function customAggregator(input: Operand<'float32'>, attrs: { readonly id: string | Uint8Array; readonly calibrationMethod?: number | bigint; readonly numBins?: number | bigint; readonly minPercentile?: number; readonly maxPercentile?: number } & BuildOptions): { output: Output<'float32'>; min: Output<'float32'>; max: Output<'float32'>; histogram: Output<'int64'> } {
+export function customAggregator(input: Operand<'float32'>, attrs: { readonly id: string | Uint8Array; readonly calibrationMethod?: number | bigint | null; readonly numBins?: number | bigint | null; readonly minPercentile?: number | null; readonly maxPercentile?: number | null } & BuildOptions): { output: Output<'float32'>; min: Output<'float32'>; max: Output<'float32'>; histogram: Output<'int64'> } {
   return named(build('CustomAggregator', [input], { id: attrs.id, calibration_method: attrs.calibrationMethod, num_bins: attrs.numBins, min_percentile: attrs.minPercentile, max_percentile: attrs.maxPercentile }, attrs), ['output', 'min', 'max', 'histogram']) as { output: Output<'float32'>; min: Output<'float32'>; max: Output<'float32'>; histogram: Output<'int64'> };
 }

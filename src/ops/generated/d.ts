@@ -62,7 +62,7 @@ export function dTensorSetGlobalTPUArray(topology: Operand<'string'>, attrs: Bui
  * @param attrs.srcFormat default: "NHWC"
  * @param attrs.dstFormat default: "NCHW"
  */
-export function dataFormatDimMap<T extends DType = DType>(x: Operand<T>, attrs: { readonly srcFormat?: string | Uint8Array; readonly dstFormat?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function dataFormatDimMap<T extends DType = DType>(x: Operand<T>, attrs: { readonly srcFormat?: string | Uint8Array | null; readonly dstFormat?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('DataFormatDimMap', [x], { src_format: attrs.srcFormat, dst_format: attrs.dstFormat }, attrs).output() as Output<T>;
 }
 
@@ -71,7 +71,7 @@ export function dataFormatDimMap<T extends DType = DType>(x: Operand<T>, attrs: 
  * @param attrs.srcFormat default: "NHWC"
  * @param attrs.dstFormat default: "NCHW"
  */
-export function dataFormatVecPermute<T extends DType = DType>(x: Operand<T>, attrs: { readonly srcFormat?: string | Uint8Array; readonly dstFormat?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function dataFormatVecPermute<T extends DType = DType>(x: Operand<T>, attrs: { readonly srcFormat?: string | Uint8Array | null; readonly dstFormat?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('DataFormatVecPermute', [x], { src_format: attrs.srcFormat, dst_format: attrs.dstFormat }, attrs).output() as Output<T>;
 }
 
@@ -85,7 +85,7 @@ export function dataFormatVecPermute<T extends DType = DType>(x: Operand<T>, att
  * @param attrs.targetWorkers default: "AUTO"
  * @param attrs.crossTrainerCacheOptions default: ""
  */
-export function dataServiceDataset(datasetId: Operand<'int64'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array; readonly targetWorkers?: string | Uint8Array; readonly crossTrainerCacheOptions?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function dataServiceDataset(datasetId: Operand<'int64'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array | null; readonly targetWorkers?: string | Uint8Array | null; readonly crossTrainerCacheOptions?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('DataServiceDataset', [datasetId, processingMode, address, protocol, jobName, maxOutstandingRequests, iterationCounter], { task_refresh_interval_hint_ms: attrs.taskRefreshIntervalHintMs, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, data_transfer_protocol: attrs.dataTransferProtocol, target_workers: attrs.targetWorkers, cross_trainer_cache_options: attrs.crossTrainerCacheOptions }, attrs).output() as Output<'variant'>;
 }
 
@@ -99,7 +99,7 @@ export function dataServiceDataset(datasetId: Operand<'int64'>, processingMode: 
  * @param attrs.targetWorkers default: "AUTO"
  * @param attrs.crossTrainerCacheOptions default: ""
  */
-export function dataServiceDatasetV2(datasetId: Operand<'int64'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, consumerIndex: Operand<'int64'>, numConsumers: Operand<'int64'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array; readonly targetWorkers?: string | Uint8Array; readonly crossTrainerCacheOptions?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function dataServiceDatasetV2(datasetId: Operand<'int64'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, consumerIndex: Operand<'int64'>, numConsumers: Operand<'int64'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array | null; readonly targetWorkers?: string | Uint8Array | null; readonly crossTrainerCacheOptions?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('DataServiceDatasetV2', [datasetId, processingMode, address, protocol, jobName, consumerIndex, numConsumers, maxOutstandingRequests, iterationCounter], { task_refresh_interval_hint_ms: attrs.taskRefreshIntervalHintMs, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, data_transfer_protocol: attrs.dataTransferProtocol, target_workers: attrs.targetWorkers, cross_trainer_cache_options: attrs.crossTrainerCacheOptions }, attrs).output() as Output<'variant'>;
 }
 
@@ -114,7 +114,7 @@ export function dataServiceDatasetV2(datasetId: Operand<'int64'>, processingMode
  * @param attrs.uncompress default: false
  * @param attrs.crossTrainerCacheOptions default: ""
  */
-export function dataServiceDatasetV3(datasetId: Operand<'int64'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, consumerIndex: Operand<'int64'>, numConsumers: Operand<'int64'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array; readonly targetWorkers?: string | Uint8Array; readonly uncompress?: boolean; readonly uncompressFn: FunctionRef; readonly crossTrainerCacheOptions?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function dataServiceDatasetV3(datasetId: Operand<'int64'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, consumerIndex: Operand<'int64'>, numConsumers: Operand<'int64'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array | null; readonly targetWorkers?: string | Uint8Array | null; readonly uncompress?: boolean | null; readonly uncompressFn: FunctionRef; readonly crossTrainerCacheOptions?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('DataServiceDatasetV3', [datasetId, processingMode, address, protocol, jobName, consumerIndex, numConsumers, maxOutstandingRequests, iterationCounter], { task_refresh_interval_hint_ms: attrs.taskRefreshIntervalHintMs, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, data_transfer_protocol: attrs.dataTransferProtocol, target_workers: attrs.targetWorkers, uncompress: attrs.uncompress, uncompress_fn: attrs.uncompressFn, cross_trainer_cache_options: attrs.crossTrainerCacheOptions }, attrs).output() as Output<'variant'>;
 }
 
@@ -129,7 +129,7 @@ export function dataServiceDatasetV3(datasetId: Operand<'int64'>, processingMode
  * @param attrs.uncompress default: false
  * @param attrs.crossTrainerCacheOptions default: ""
  */
-export function dataServiceDatasetV4(datasetId: Operand<'string'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, consumerIndex: Operand<'int64'>, numConsumers: Operand<'int64'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array; readonly targetWorkers?: string | Uint8Array; readonly uncompress?: boolean; readonly uncompressFn: FunctionRef; readonly crossTrainerCacheOptions?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function dataServiceDatasetV4(datasetId: Operand<'string'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, consumerIndex: Operand<'int64'>, numConsumers: Operand<'int64'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array | null; readonly targetWorkers?: string | Uint8Array | null; readonly uncompress?: boolean | null; readonly uncompressFn: FunctionRef; readonly crossTrainerCacheOptions?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('DataServiceDatasetV4', [datasetId, processingMode, address, protocol, jobName, consumerIndex, numConsumers, maxOutstandingRequests, iterationCounter], { task_refresh_interval_hint_ms: attrs.taskRefreshIntervalHintMs, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, data_transfer_protocol: attrs.dataTransferProtocol, target_workers: attrs.targetWorkers, uncompress: attrs.uncompress, uncompress_fn: attrs.uncompressFn, cross_trainer_cache_options: attrs.crossTrainerCacheOptions }, attrs).output() as Output<'variant'>;
 }
 
@@ -137,7 +137,7 @@ export function dataServiceDatasetV4(datasetId: Operand<'string'>, processingMod
  * TensorFlow's DatasetCardinality.
  * @param attrs.cardinalityOptions default: ""
  */
-export function datasetCardinality(inputDataset: Operand<'variant'>, attrs: { readonly cardinalityOptions?: string | Uint8Array } & BuildOptions = {}): Output<'int64'> {
+export function datasetCardinality(inputDataset: Operand<'variant'>, attrs: { readonly cardinalityOptions?: string | Uint8Array | null } & BuildOptions = {}): Output<'int64'> {
   return build('DatasetCardinality', [inputDataset], { cardinality_options: attrs.cardinalityOptions }, attrs).output() as Output<'int64'>;
 }
 
@@ -161,7 +161,7 @@ export function datasetFromGraph(graphDef: Operand<'string'>, attrs: BuildOption
  * @param attrs.allowStateful default: false
  * @param attrs.stripDeviceAssignment default: false
  */
-export function datasetToGraph(inputDataset: Operand<'variant'>, attrs: { readonly statefulWhitelist?: readonly (string | Uint8Array)[]; readonly allowStateful?: boolean; readonly stripDeviceAssignment?: boolean } & BuildOptions = {}): Output<'string'> {
+export function datasetToGraph(inputDataset: Operand<'variant'>, attrs: { readonly statefulWhitelist?: readonly (string | Uint8Array)[] | null; readonly allowStateful?: boolean | null; readonly stripDeviceAssignment?: boolean | null } & BuildOptions = {}): Output<'string'> {
   return build('DatasetToGraph', [inputDataset], { stateful_whitelist: attrs.statefulWhitelist, allow_stateful: attrs.allowStateful, strip_device_assignment: attrs.stripDeviceAssignment }, attrs).output() as Output<'string'>;
 }
 
@@ -170,7 +170,7 @@ export function datasetToGraph(inputDataset: Operand<'variant'>, attrs: { readon
  * @param attrs.externalStatePolicy default: 0
  * @param attrs.stripDeviceAssignment default: false
  */
-export function datasetToGraphV2(inputDataset: Operand<'variant'>, attrs: { readonly externalStatePolicy?: number | bigint; readonly stripDeviceAssignment?: boolean } & BuildOptions = {}): Output<'string'> {
+export function datasetToGraphV2(inputDataset: Operand<'variant'>, attrs: { readonly externalStatePolicy?: number | bigint | null; readonly stripDeviceAssignment?: boolean | null } & BuildOptions = {}): Output<'string'> {
   return build('DatasetToGraphV2', [inputDataset], { external_state_policy: attrs.externalStatePolicy, strip_device_assignment: attrs.stripDeviceAssignment }, attrs).output() as Output<'string'>;
 }
 
@@ -181,7 +181,7 @@ export function datasetToGraphV2(inputDataset: Operand<'variant'>, attrs: { read
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function datasetToSingleElement(dataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output[] {
+export function datasetToSingleElement(dataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('DatasetToSingleElement', [dataset], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).outputs];
 }
 
@@ -221,7 +221,7 @@ export function debugGradientRefIdentity<T extends DType = DType>(input: Operand
  * @param attrs.debugUrls default: []
  * @param attrs.gatedGrpc default: false
  */
-export function debugIdentity<T extends DType = DType>(input: Operand<T>, attrs: { readonly deviceName?: string | Uint8Array; readonly tensorName?: string | Uint8Array; readonly debugUrls?: readonly (string | Uint8Array)[]; readonly gatedGrpc?: boolean } & BuildOptions = {}): Output<T> {
+export function debugIdentity<T extends DType = DType>(input: Operand<T>, attrs: { readonly deviceName?: string | Uint8Array | null; readonly tensorName?: string | Uint8Array | null; readonly debugUrls?: readonly (string | Uint8Array)[] | null; readonly gatedGrpc?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('DebugIdentity', [input], { device_name: attrs.deviceName, tensor_name: attrs.tensorName, debug_urls: attrs.debugUrls, gated_grpc: attrs.gatedGrpc }, attrs).output() as Output<T>;
 }
 
@@ -236,7 +236,7 @@ export function debugIdentity<T extends DType = DType>(input: Operand<T>, attrs:
  * @param attrs.circularBufferSize default: 1000
  * @param attrs.tfdbgRunId default: ""
  */
-export function debugIdentityV2<T extends DType = DType>(input: Operand<T>, attrs: { readonly tfdbgContextId?: string | Uint8Array; readonly opName?: string | Uint8Array; readonly outputSlot?: number | bigint; readonly tensorDebugMode?: number | bigint; readonly debugUrls?: readonly (string | Uint8Array)[]; readonly circularBufferSize?: number | bigint; readonly tfdbgRunId?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function debugIdentityV2<T extends DType = DType>(input: Operand<T>, attrs: { readonly tfdbgContextId?: string | Uint8Array | null; readonly opName?: string | Uint8Array | null; readonly outputSlot?: number | bigint | null; readonly tensorDebugMode?: number | bigint | null; readonly debugUrls?: readonly (string | Uint8Array)[] | null; readonly circularBufferSize?: number | bigint | null; readonly tfdbgRunId?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('DebugIdentityV2', [input], { tfdbg_context_id: attrs.tfdbgContextId, op_name: attrs.opName, output_slot: attrs.outputSlot, tensor_debug_mode: attrs.tensorDebugMode, debug_urls: attrs.debugUrls, circular_buffer_size: attrs.circularBufferSize, tfdbg_run_id: attrs.tfdbgRunId }, attrs).output() as Output<T>;
 }
 
@@ -251,7 +251,7 @@ export function debugIdentityV2<T extends DType = DType>(input: Operand<T>, attr
  * @param attrs.debugUrls default: []
  * @param attrs.gatedGrpc default: false
  */
-export function debugIdentityV3<T extends DType = DType>(input: Operand<T>, attrs: { readonly deviceName?: string | Uint8Array; readonly tensorName?: string | Uint8Array; readonly ioOfNode?: string | Uint8Array; readonly isInput?: boolean; readonly ioIndex?: number | bigint; readonly debugUrls?: readonly (string | Uint8Array)[]; readonly gatedGrpc?: boolean } & BuildOptions = {}): Output<T> {
+export function debugIdentityV3<T extends DType = DType>(input: Operand<T>, attrs: { readonly deviceName?: string | Uint8Array | null; readonly tensorName?: string | Uint8Array | null; readonly ioOfNode?: string | Uint8Array | null; readonly isInput?: boolean | null; readonly ioIndex?: number | bigint | null; readonly debugUrls?: readonly (string | Uint8Array)[] | null; readonly gatedGrpc?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('DebugIdentityV3', [input], { device_name: attrs.deviceName, tensor_name: attrs.tensorName, io_of_node: attrs.ioOfNode, is_input: attrs.isInput, io_index: attrs.ioIndex, debug_urls: attrs.debugUrls, gated_grpc: attrs.gatedGrpc }, attrs).output() as Output<T>;
 }
 
@@ -262,7 +262,7 @@ export function debugIdentityV3<T extends DType = DType>(input: Operand<T>, attr
  * @param attrs.debugUrls default: []
  * @param attrs.gatedGrpc default: false
  */
-export function debugNanCount(input: Operand, attrs: { readonly deviceName?: string | Uint8Array; readonly tensorName?: string | Uint8Array; readonly debugUrls?: readonly (string | Uint8Array)[]; readonly gatedGrpc?: boolean } & BuildOptions = {}): Output<'int64'> {
+export function debugNanCount(input: Operand, attrs: { readonly deviceName?: string | Uint8Array | null; readonly tensorName?: string | Uint8Array | null; readonly debugUrls?: readonly (string | Uint8Array)[] | null; readonly gatedGrpc?: boolean | null } & BuildOptions = {}): Output<'int64'> {
   return build('DebugNanCount', [input], { device_name: attrs.deviceName, tensor_name: attrs.tensorName, debug_urls: attrs.debugUrls, gated_grpc: attrs.gatedGrpc }, attrs).output() as Output<'int64'>;
 }
 
@@ -276,7 +276,7 @@ export function debugNanCount(input: Operand, attrs: { readonly deviceName?: str
  * @param attrs.muteIfHealthy default: false
  * @param attrs.gatedGrpc default: false
  */
-export function debugNumericSummary(input: Operand, attrs: { readonly deviceName?: string | Uint8Array; readonly tensorName?: string | Uint8Array; readonly debugUrls?: readonly (string | Uint8Array)[]; readonly lowerBound?: number; readonly upperBound?: number; readonly muteIfHealthy?: boolean; readonly gatedGrpc?: boolean } & BuildOptions = {}): Output<'float64'> {
+export function debugNumericSummary(input: Operand, attrs: { readonly deviceName?: string | Uint8Array | null; readonly tensorName?: string | Uint8Array | null; readonly debugUrls?: readonly (string | Uint8Array)[] | null; readonly lowerBound?: number | null; readonly upperBound?: number | null; readonly muteIfHealthy?: boolean | null; readonly gatedGrpc?: boolean | null } & BuildOptions = {}): Output<'float64'> {
   return build('DebugNumericSummary', [input], { device_name: attrs.deviceName, tensor_name: attrs.tensorName, debug_urls: attrs.debugUrls, lower_bound: attrs.lowerBound, upper_bound: attrs.upperBound, mute_if_healthy: attrs.muteIfHealthy, gated_grpc: attrs.gatedGrpc }, attrs).output() as Output<'float64'>;
 }
 
@@ -286,7 +286,7 @@ export function debugNumericSummary(input: Operand, attrs: { readonly deviceName
  * @param attrs.tensorDebugMode default: -1
  * @param attrs.tensorId default: -1
  */
-export function debugNumericSummaryV2(input: Operand, attrs: { readonly outputDtype?: DType; readonly tensorDebugMode?: number | bigint; readonly tensorId?: number | bigint } & BuildOptions = {}): Output {
+export function debugNumericSummaryV2(input: Operand, attrs: { readonly outputDtype?: DType | null; readonly tensorDebugMode?: number | bigint | null; readonly tensorId?: number | bigint | null } & BuildOptions = {}): Output {
   return build('DebugNumericSummaryV2', [input], { output_dtype: attrs.outputDtype, tensor_debug_mode: attrs.tensorDebugMode, tensor_id: attrs.tensorId }, attrs).output() as Output;
 }
 
@@ -299,7 +299,7 @@ export function debugNumericSummaryV2(input: Operand, attrs: { readonly outputDt
  * @param attrs.acceptableFraction default: 1
  * @param attrs.dctMethod default: ""
  */
-export function decodeAndCropJpeg(contents: Operand<'string'>, cropWindow: Operand<'int32'>, attrs: { readonly channels?: number | bigint; readonly ratio?: number | bigint; readonly fancyUpscaling?: boolean; readonly tryRecoverTruncated?: boolean; readonly acceptableFraction?: number; readonly dctMethod?: string | Uint8Array } & BuildOptions = {}): Output<'uint8'> {
+export function decodeAndCropJpeg(contents: Operand<'string'>, cropWindow: Operand<'int32'>, attrs: { readonly channels?: number | bigint | null; readonly ratio?: number | bigint | null; readonly fancyUpscaling?: boolean | null; readonly tryRecoverTruncated?: boolean | null; readonly acceptableFraction?: number | null; readonly dctMethod?: string | Uint8Array | null } & BuildOptions = {}): Output<'uint8'> {
   return build('DecodeAndCropJpeg', [contents, cropWindow], { channels: attrs.channels, ratio: attrs.ratio, fancy_upscaling: attrs.fancyUpscaling, try_recover_truncated: attrs.tryRecoverTruncated, acceptable_fraction: attrs.acceptableFraction, dct_method: attrs.dctMethod }, attrs).output() as Output<'uint8'>;
 }
 
@@ -314,7 +314,7 @@ export function decodeBase64(input: Operand<'string'>, attrs: BuildOptions = {})
  * TensorFlow's DecodeBmp.
  * @param attrs.channels default: 0
  */
-export function decodeBmp(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint } & BuildOptions = {}): Output<'uint8'> {
+export function decodeBmp(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint | null } & BuildOptions = {}): Output<'uint8'> {
   return build('DecodeBmp', [contents], { channels: attrs.channels }, attrs).output() as Output<'uint8'>;
 }
 
@@ -325,7 +325,7 @@ export function decodeBmp(contents: Operand<'string'>, attrs: { readonly channel
  * @param attrs.naValue default: ""
  * @param attrs.selectCols default: []
  */
-export function decodeCSV(records: Operand<'string'>, recordDefaults: readonly Operand[], attrs: { readonly fieldDelim?: string | Uint8Array; readonly useQuoteDelim?: boolean; readonly naValue?: string | Uint8Array; readonly selectCols?: readonly (number | bigint)[] } & BuildOptions = {}): Output[] {
+export function decodeCSV(records: Operand<'string'>, recordDefaults: readonly Operand[], attrs: { readonly fieldDelim?: string | Uint8Array | null; readonly useQuoteDelim?: boolean | null; readonly naValue?: string | Uint8Array | null; readonly selectCols?: readonly (number | bigint)[] | null } & BuildOptions = {}): Output[] {
   return [...build('DecodeCSV', [records, recordDefaults], { field_delim: attrs.fieldDelim, use_quote_delim: attrs.useQuoteDelim, na_value: attrs.naValue, select_cols: attrs.selectCols }, attrs).outputs];
 }
 
@@ -333,7 +333,7 @@ export function decodeCSV(records: Operand<'string'>, recordDefaults: readonly O
  * TensorFlow's DecodeCompressed.
  * @param attrs.compressionType default: ""
  */
-export function decodeCompressed(bytes: Operand<'string'>, attrs: { readonly compressionType?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function decodeCompressed(bytes: Operand<'string'>, attrs: { readonly compressionType?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('DecodeCompressed', [bytes], { compression_type: attrs.compressionType }, attrs).output() as Output<'string'>;
 }
 
@@ -350,7 +350,7 @@ export function decodeGif(contents: Operand<'string'>, attrs: BuildOptions = {})
  * @param attrs.dtype one of uint8, uint16, float32; default: uint8
  * @param attrs.expandAnimations default: true
  */
-export function decodeImage(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint; readonly dtype?: DType; readonly expandAnimations?: boolean } & BuildOptions = {}): Output {
+export function decodeImage(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint | null; readonly dtype?: DType | null; readonly expandAnimations?: boolean | null } & BuildOptions = {}): Output {
   return build('DecodeImage', [contents], { channels: attrs.channels, dtype: attrs.dtype, expand_animations: attrs.expandAnimations }, attrs).output() as Output;
 }
 
@@ -370,7 +370,7 @@ export function decodeJSONExample(jsonExamples: Operand<'string'>, attrs: BuildO
  * @param attrs.acceptableFraction default: 1
  * @param attrs.dctMethod default: ""
  */
-export function decodeJpeg(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint; readonly ratio?: number | bigint; readonly fancyUpscaling?: boolean; readonly tryRecoverTruncated?: boolean; readonly acceptableFraction?: number; readonly dctMethod?: string | Uint8Array } & BuildOptions = {}): Output<'uint8'> {
+export function decodeJpeg(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint | null; readonly ratio?: number | bigint | null; readonly fancyUpscaling?: boolean | null; readonly tryRecoverTruncated?: boolean | null; readonly acceptableFraction?: number | null; readonly dctMethod?: string | Uint8Array | null } & BuildOptions = {}): Output<'uint8'> {
   return build('DecodeJpeg', [contents], { channels: attrs.channels, ratio: attrs.ratio, fancy_upscaling: attrs.fancyUpscaling, try_recover_truncated: attrs.tryRecoverTruncated, acceptable_fraction: attrs.acceptableFraction, dct_method: attrs.dctMethod }, attrs).output() as Output<'uint8'>;
 }
 
@@ -379,7 +379,7 @@ export function decodeJpeg(contents: Operand<'string'>, attrs: { readonly channe
  * @param attrs.channels default: 0
  * @param attrs.dtype one of uint8; default: uint8
  */
-export function decodeJxl(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint; readonly dtype?: DType } & BuildOptions = {}): Output {
+export function decodeJxl(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint | null; readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('DecodeJxl', [contents], { channels: attrs.channels, dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -388,7 +388,7 @@ export function decodeJxl(contents: Operand<'string'>, attrs: { readonly channel
  * @param attrs.outType one of float16, float32, float64, int32, uint16, uint8, int16, int8, int64, bfloat16
  * @param attrs.littleEndian default: true
  */
-export function decodePaddedRaw<out_type extends DType = DType>(inputBytes: Operand<'string'>, fixedLength: Operand<'int32'>, attrs: { readonly outType: out_type; readonly littleEndian?: boolean } & BuildOptions): Output<out_type> {
+export function decodePaddedRaw<out_type extends DType = DType>(inputBytes: Operand<'string'>, fixedLength: Operand<'int32'>, attrs: { readonly outType: out_type; readonly littleEndian?: boolean | null } & BuildOptions): Output<out_type> {
   return build('DecodePaddedRaw', [inputBytes, fixedLength], { out_type: attrs.outType, little_endian: attrs.littleEndian }, attrs).output() as Output<out_type>;
 }
 
@@ -397,7 +397,7 @@ export function decodePaddedRaw<out_type extends DType = DType>(inputBytes: Oper
  * @param attrs.channels default: 0
  * @param attrs.dtype one of uint8, uint16; default: uint8
  */
-export function decodePng(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint; readonly dtype?: DType } & BuildOptions = {}): Output {
+export function decodePng(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint | null; readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('DecodePng', [contents], { channels: attrs.channels, dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -409,7 +409,7 @@ export function decodePng(contents: Operand<'string'>, attrs: { readonly channel
  * @param attrs.sanitize default: false
  * @returns sizes, values
  */
-export function decodeProtoV2(bytes: Operand<'string'>, attrs: { readonly messageType: string | Uint8Array; readonly fieldNames: readonly (string | Uint8Array)[]; readonly outputTypes: readonly DType[]; readonly descriptorSource?: string | Uint8Array; readonly messageFormat?: string | Uint8Array; readonly sanitize?: boolean } & BuildOptions): { sizes: Output<'int32'>; values: Output[] } {
+export function decodeProtoV2(bytes: Operand<'string'>, attrs: { readonly messageType: string | Uint8Array; readonly fieldNames: readonly (string | Uint8Array)[]; readonly outputTypes: readonly DType[]; readonly descriptorSource?: string | Uint8Array | null; readonly messageFormat?: string | Uint8Array | null; readonly sanitize?: boolean | null } & BuildOptions): { sizes: Output<'int32'>; values: Output[] } {
   return lists(build('DecodeProtoV2', [bytes], { message_type: attrs.messageType, field_names: attrs.fieldNames, output_types: attrs.outputTypes, descriptor_source: attrs.descriptorSource, message_format: attrs.messageFormat, sanitize: attrs.sanitize }, attrs), [['sizes', 'sizes', false], ['values', 'values', true]]) as { sizes: Output<'int32'>; values: Output[] };
 }
 
@@ -418,7 +418,7 @@ export function decodeProtoV2(bytes: Operand<'string'>, attrs: { readonly messag
  * @param attrs.outType one of float16, float32, float64, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, bfloat16
  * @param attrs.littleEndian default: true
  */
-export function decodeRaw<out_type extends DType = DType>(bytes: Operand<'string'>, attrs: { readonly outType: out_type; readonly littleEndian?: boolean } & BuildOptions): Output<out_type> {
+export function decodeRaw<out_type extends DType = DType>(bytes: Operand<'string'>, attrs: { readonly outType: out_type; readonly littleEndian?: boolean | null } & BuildOptions): Output<out_type> {
   return build('DecodeRaw', [bytes], { out_type: attrs.outType, little_endian: attrs.littleEndian }, attrs).output() as Output<out_type>;
 }
 
@@ -428,7 +428,7 @@ export function decodeRaw<out_type extends DType = DType>(bytes: Operand<'string
  * @param attrs.desiredSamples default: -1
  * @returns audio, sampleRate
  */
-export function decodeWav(contents: Operand<'string'>, attrs: { readonly desiredChannels?: number | bigint; readonly desiredSamples?: number | bigint } & BuildOptions = {}): { audio: Output<'float32'>; sampleRate: Output<'int32'> } {
+export function decodeWav(contents: Operand<'string'>, attrs: { readonly desiredChannels?: number | bigint | null; readonly desiredSamples?: number | bigint | null } & BuildOptions = {}): { audio: Output<'float32'>; sampleRate: Output<'int32'> } {
   return named(build('DecodeWav', [contents], { desired_channels: attrs.desiredChannels, desired_samples: attrs.desiredSamples }, attrs), ['audio', 'sampleRate']) as { audio: Output<'float32'>; sampleRate: Output<'int32'> };
 }
 
@@ -437,7 +437,7 @@ export function decodeWav(contents: Operand<'string'>, attrs: { readonly desired
  * @param attrs.channels default: 0
  * @param attrs.dtype one of uint8; default: uint8
  */
-export function decodeWebP(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint; readonly dtype?: DType } & BuildOptions = {}): Output {
+export function decodeWebP(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint | null; readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('DecodeWebP', [contents], { channels: attrs.channels, dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -509,7 +509,7 @@ export function deleteSessionTensor(handle: Operand<'string'>, attrs: BuildOptio
  * TensorFlow's DenseBincount.
  * @param attrs.binaryOutput default: false
  */
-export function denseBincount<T extends DType = DType>(input: Operand, size: Operand, weights: Operand<T>, attrs: { readonly binaryOutput?: boolean } & BuildOptions = {}): Output<T> {
+export function denseBincount<T extends DType = DType>(input: Operand, size: Operand, weights: Operand<T>, attrs: { readonly binaryOutput?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('DenseBincount', [input, size, weights], { binary_output: attrs.binaryOutput }, attrs).output() as Output<T>;
 }
 
@@ -519,7 +519,7 @@ export function denseBincount<T extends DType = DType>(input: Operand, size: Ope
  * @param attrs.maxlength at least -1; default: -1
  * @returns outputIndices, outputValues, outputDenseShape
  */
-export function denseCountSparseOutput<output_type extends DType = DType>(values: Operand, weights: Operand<output_type>, attrs: { readonly minlength?: number | bigint; readonly maxlength?: number | bigint; readonly binaryOutput: boolean } & BuildOptions): { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> } {
+export function denseCountSparseOutput<output_type extends DType = DType>(values: Operand, weights: Operand<output_type>, attrs: { readonly minlength?: number | bigint | null; readonly maxlength?: number | bigint | null; readonly binaryOutput: boolean } & BuildOptions): { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> } {
   return named(build('DenseCountSparseOutput', [values, weights], { minlength: attrs.minlength, maxlength: attrs.maxlength, binary_output: attrs.binaryOutput }, attrs), ['outputIndices', 'outputValues', 'outputDenseShape']) as { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> };
 }
 
@@ -535,7 +535,7 @@ export function denseToCSRSparseMatrix(denseInput: Operand, indices: Operand<'in
  * @param attrs.validateIndices default: true
  * @returns resultIndices, resultValues, resultShape
  */
-export function denseToDenseSetOperation<T extends DType = DType>(set1: Operand<T>, set2: Operand<T>, attrs: { readonly setOperation: string | Uint8Array; readonly validateIndices?: boolean } & BuildOptions): { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> } {
+export function denseToDenseSetOperation<T extends DType = DType>(set1: Operand<T>, set2: Operand<T>, attrs: { readonly setOperation: string | Uint8Array; readonly validateIndices?: boolean | null } & BuildOptions): { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> } {
   return named(build('DenseToDenseSetOperation', [set1, set2], { set_operation: attrs.setOperation, validate_indices: attrs.validateIndices }, attrs), ['resultIndices', 'resultValues', 'resultShape']) as { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> };
 }
 
@@ -553,7 +553,7 @@ export function denseToSparseBatchDataset(inputDataset: Operand<'variant'>, batc
  * @param attrs.validateIndices default: true
  * @returns resultIndices, resultValues, resultShape
  */
-export function denseToSparseSetOperation<T extends DType = DType>(set1: Operand<T>, set2Indices: Operand<'int64'>, set2Values: Operand<T>, set2Shape: Operand<'int64'>, attrs: { readonly setOperation: string | Uint8Array; readonly validateIndices?: boolean } & BuildOptions): { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> } {
+export function denseToSparseSetOperation<T extends DType = DType>(set1: Operand<T>, set2Indices: Operand<'int64'>, set2Values: Operand<T>, set2Shape: Operand<'int64'>, attrs: { readonly setOperation: string | Uint8Array; readonly validateIndices?: boolean | null } & BuildOptions): { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> } {
   return named(build('DenseToSparseSetOperation', [set1, set2Indices, set2Values, set2Shape], { set_operation: attrs.setOperation, validate_indices: attrs.validateIndices }, attrs), ['resultIndices', 'resultValues', 'resultShape']) as { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> };
 }
 
@@ -562,7 +562,7 @@ export function denseToSparseSetOperation<T extends DType = DType>(set1: Operand
  * @param attrs.blockSize at least 2
  * @param attrs.dataFormat default: "NHWC"
  */
-export function depthToSpace<T extends DType = DType>(input: Operand<T>, attrs: { readonly blockSize: number | bigint; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' } & BuildOptions): Output<T> {
+export function depthToSpace<T extends DType = DType>(input: Operand<T>, attrs: { readonly blockSize: number | bigint; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' | null } & BuildOptions): Output<T> {
   return build('DepthToSpace', [input], { block_size: attrs.blockSize, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -572,7 +572,7 @@ export function depthToSpace<T extends DType = DType>(input: Operand<T>, attrs: 
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function depthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function depthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('DepthwiseConv2dNative', [input, filter], { strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -582,7 +582,7 @@ export function depthwiseConv2dNative<T extends DType = DType>(input: Operand<T>
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function depthwiseConv2dNativeBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function depthwiseConv2dNativeBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('DepthwiseConv2dNativeBackpropFilter', [input, filterSizes, outBackprop], { strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -592,7 +592,7 @@ export function depthwiseConv2dNativeBackpropFilter<T extends DType = DType>(inp
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function depthwiseConv2dNativeBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function depthwiseConv2dNativeBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('DepthwiseConv2dNativeBackpropInput', [inputSizes, filter, outBackprop], { strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -603,7 +603,7 @@ export function depthwiseConv2dNativeBackpropInput<T extends DType = DType>(inpu
  * @param attrs.axis default: -1
  * @param attrs.dtype one of bfloat16, float32; default: float32
  */
-export function dequantize(input: Operand, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED'; readonly narrowRange?: boolean; readonly axis?: number | bigint; readonly dtype?: DType } & BuildOptions = {}): Output {
+export function dequantize(input: Operand, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED' | null; readonly narrowRange?: boolean | null; readonly axis?: number | bigint | null; readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('Dequantize', [input, minRange, maxRange], { mode: attrs.mode, narrow_range: attrs.narrowRange, axis: attrs.axis, dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -636,7 +636,7 @@ export function deserializeSparse<dtype extends DType = DType>(serializedSparse:
  * Stateful.
  * @param attrs.ignoreLookupError default: true
  */
-export function destroyResourceOp(resource: Operand<'resource'>, attrs: { readonly ignoreLookupError?: boolean } & BuildOptions = {}): Operation {
+export function destroyResourceOp(resource: Operand<'resource'>, attrs: { readonly ignoreLookupError?: boolean | null } & BuildOptions = {}): Operation {
   return build('DestroyResourceOp', [resource], { ignore_lookup_error: attrs.ignoreLookupError }, attrs);
 }
 
@@ -709,7 +709,7 @@ export function dilation2DBackpropInput<T extends DType = DType>(input: Operand<
  * @param attrs.outputShapes at least 1
  * @param attrs.stopOnEmptyDataset default: false
  */
-export function directedInterleaveDataset(selectorInputDataset: Operand<'variant'>, dataInputDatasets: readonly Operand<'variant'>[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly stopOnEmptyDataset?: boolean } & BuildOptions): Output<'variant'> {
+export function directedInterleaveDataset(selectorInputDataset: Operand<'variant'>, dataInputDatasets: readonly Operand<'variant'>[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly stopOnEmptyDataset?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('DirectedInterleaveDataset', [selectorInputDataset, dataInputDatasets], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, stop_on_empty_dataset: attrs.stopOnEmptyDataset }, attrs).output() as Output<'variant'>;
 }
 
@@ -726,7 +726,7 @@ export function disableCopyOnRead(resource: Operand<'resource'>, attrs: BuildOpt
  * Stateful.
  * @param attrs.metadata default: ""
  */
-export function distributedSave(dataset: Operand<'variant'>, directory: Operand<'string'>, address: Operand<'string'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Operation {
+export function distributedSave(dataset: Operand<'variant'>, directory: Operand<'string'>, address: Operand<'string'>, attrs: { readonly metadata?: string | Uint8Array | null } & BuildOptions = {}): Operation {
   return build('DistributedSave', [dataset, directory, address], { metadata: attrs.metadata }, attrs);
 }
 
@@ -795,7 +795,7 @@ export function dumpTensor(tensorData: Operand, attrs: { readonly logDirPath: st
  * Stateful.
  * @param attrs.combiners default: []
  */
-export function dynamicEnqueueTPUEmbeddingArbitraryTensorBatch(sampleIndicesOrRowSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, deviceOrdinal: Operand<'int32'>, attrs: { readonly combiners?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Operation {
+export function dynamicEnqueueTPUEmbeddingArbitraryTensorBatch(sampleIndicesOrRowSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, deviceOrdinal: Operand<'int32'>, attrs: { readonly combiners?: readonly (string | Uint8Array)[] | null } & BuildOptions = {}): Operation {
   return build('DynamicEnqueueTPUEmbeddingArbitraryTensorBatch', [sampleIndicesOrRowSplits, embeddingIndices, aggregationWeights, modeOverride, deviceOrdinal], { combiners: attrs.combiners }, attrs);
 }
 
@@ -806,7 +806,7 @@ export function dynamicEnqueueTPUEmbeddingArbitraryTensorBatch(sampleIndicesOrRo
  * @param attrs.maxSequenceLengths default: []
  * @param attrs.numFeatures default: []
  */
-export function dynamicEnqueueTPUEmbeddingRaggedTensorBatch(sampleSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, deviceOrdinal: Operand<'int32'>, attrs: { readonly combiners?: readonly (string | Uint8Array)[]; readonly tableIds: readonly (number | bigint)[]; readonly maxSequenceLengths?: readonly (number | bigint)[]; readonly numFeatures?: readonly (number | bigint)[] } & BuildOptions): Operation {
+export function dynamicEnqueueTPUEmbeddingRaggedTensorBatch(sampleSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, deviceOrdinal: Operand<'int32'>, attrs: { readonly combiners?: readonly (string | Uint8Array)[] | null; readonly tableIds: readonly (number | bigint)[]; readonly maxSequenceLengths?: readonly (number | bigint)[] | null; readonly numFeatures?: readonly (number | bigint)[] | null } & BuildOptions): Operation {
   return build('DynamicEnqueueTPUEmbeddingRaggedTensorBatch', [sampleSplits, embeddingIndices, aggregationWeights, modeOverride, deviceOrdinal], { combiners: attrs.combiners, table_ids: attrs.tableIds, max_sequence_lengths: attrs.maxSequenceLengths, num_features: attrs.numFeatures }, attrs);
 }
 

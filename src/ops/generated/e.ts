@@ -11,7 +11,7 @@ import { type BuildOptions, type Operand, build, named } from '../build.js';
  * @param attrs.isAsync default: false
  * @param attrs.tout at least 0
  */
-export function eagerPyFunc(input: readonly Operand[], attrs: { readonly token: string | Uint8Array; readonly isAsync?: boolean; readonly tout: readonly DType[] } & BuildOptions): Output[] {
+export function eagerPyFunc(input: readonly Operand[], attrs: { readonly token: string | Uint8Array; readonly isAsync?: boolean | null; readonly tout: readonly DType[] } & BuildOptions): Output[] {
   return [...build('EagerPyFunc', [input], { token: attrs.token, is_async: attrs.isAsync, Tout: attrs.tout }, attrs).outputs];
 }
 
@@ -19,7 +19,7 @@ export function eagerPyFunc(input: readonly Operand[], attrs: { readonly token: 
  * TensorFlow's EditDistance.
  * @param attrs.normalize default: true
  */
-export function editDistance(hypothesisIndices: Operand<'int64'>, hypothesisValues: Operand, hypothesisShape: Operand<'int64'>, truthIndices: Operand<'int64'>, truthValues: Operand, truthShape: Operand<'int64'>, attrs: { readonly normalize?: boolean } & BuildOptions = {}): Output<'float32'> {
+export function editDistance(hypothesisIndices: Operand<'int64'>, hypothesisValues: Operand, hypothesisShape: Operand<'int64'>, truthIndices: Operand<'int64'>, truthValues: Operand, truthShape: Operand<'int64'>, attrs: { readonly normalize?: boolean | null } & BuildOptions = {}): Output<'float32'> {
   return build('EditDistance', [hypothesisIndices, hypothesisValues, hypothesisShape, truthIndices, truthValues, truthShape], { normalize: attrs.normalize }, attrs).output() as Output<'float32'>;
 }
 
@@ -29,7 +29,7 @@ export function editDistance(hypothesisIndices: Operand<'int64'>, hypothesisValu
  * @param attrs.tout one of complex64, complex128
  * @returns e, v
  */
-export function eig<Tout extends DType = DType>(input: Operand, attrs: { readonly computeV?: boolean; readonly tout: Tout } & BuildOptions): { e: Output<Tout>; v: Output<Tout> } {
+export function eig<Tout extends DType = DType>(input: Operand, attrs: { readonly computeV?: boolean | null; readonly tout: Tout } & BuildOptions): { e: Output<Tout>; v: Output<Tout> } {
   return named(build('Eig', [input], { compute_v: attrs.computeV, Tout: attrs.tout }, attrs), ['e', 'v']) as { e: Output<Tout>; v: Output<Tout> };
 }
 
@@ -59,7 +59,7 @@ export function eluGrad<T extends DType = DType>(gradients: Operand<T>, outputs:
  * Stateful.
  * @param attrs.init default: false
  */
-export function empty<dtype extends DType = DType>(shape: Operand<'int32'>, attrs: { readonly dtype: dtype; readonly init?: boolean } & BuildOptions): Output<dtype> {
+export function empty<dtype extends DType = DType>(shape: Operand<'int32'>, attrs: { readonly dtype: dtype; readonly init?: boolean | null } & BuildOptions): Output<dtype> {
   return build('Empty', [shape], { dtype: attrs.dtype, init: attrs.init }, attrs).output() as Output<dtype>;
 }
 
@@ -81,7 +81,7 @@ export function emptyTensorMap(attrs: BuildOptions = {}): Output<'variant'> {
  * TensorFlow's EncodeBase64: web-safe base64 of bytes
  * @param attrs.pad default: false
  */
-export function encodeBase64(input: Operand<'string'>, attrs: { readonly pad?: boolean } & BuildOptions = {}): Output<'string'> {
+export function encodeBase64(input: Operand<'string'>, attrs: { readonly pad?: boolean | null } & BuildOptions = {}): Output<'string'> {
   return build('EncodeBase64', [input], { pad: attrs.pad }, attrs).output() as Output<'string'>;
 }
 
@@ -97,7 +97,7 @@ export function encodeBase64(input: Operand<'string'>, attrs: { readonly pad?: b
  * @param attrs.yDensity default: 300
  * @param attrs.xmpMetadata default: ""
  */
-export function encodeJpeg(image: Operand<'uint8'>, attrs: { readonly format?: '' | 'grayscale' | 'rgb'; readonly quality?: number | bigint; readonly progressive?: boolean; readonly optimizeSize?: boolean; readonly chromaDownsampling?: boolean; readonly densityUnit?: 'in' | 'cm'; readonly xDensity?: number | bigint; readonly yDensity?: number | bigint; readonly xmpMetadata?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function encodeJpeg(image: Operand<'uint8'>, attrs: { readonly format?: '' | 'grayscale' | 'rgb' | null; readonly quality?: number | bigint | null; readonly progressive?: boolean | null; readonly optimizeSize?: boolean | null; readonly chromaDownsampling?: boolean | null; readonly densityUnit?: 'in' | 'cm' | null; readonly xDensity?: number | bigint | null; readonly yDensity?: number | bigint | null; readonly xmpMetadata?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('EncodeJpeg', [image], { format: attrs.format, quality: attrs.quality, progressive: attrs.progressive, optimize_size: attrs.optimizeSize, chroma_downsampling: attrs.chromaDownsampling, density_unit: attrs.densityUnit, x_density: attrs.xDensity, y_density: attrs.yDensity, xmp_metadata: attrs.xmpMetadata }, attrs).output() as Output<'string'>;
 }
 
@@ -112,7 +112,7 @@ export function encodeJpegVariableQuality(images: Operand<'uint8'>, quality: Ope
  * TensorFlow's EncodePng: an image as PNG
  * @param attrs.compression default: -1
  */
-export function encodePng(image: Operand, attrs: { readonly compression?: number | bigint } & BuildOptions = {}): Output<'string'> {
+export function encodePng(image: Operand, attrs: { readonly compression?: number | bigint | null } & BuildOptions = {}): Output<'string'> {
   return build('EncodePng', [image], { compression: attrs.compression }, attrs).output() as Output<'string'>;
 }
 
@@ -120,7 +120,7 @@ export function encodePng(image: Operand, attrs: { readonly compression?: number
  * TensorFlow's EncodeProto.
  * @param attrs.descriptorSource default: "local://"
  */
-export function encodeProto(sizes: Operand<'int32'>, values: readonly Operand[], attrs: { readonly fieldNames: readonly (string | Uint8Array)[]; readonly messageType: string | Uint8Array; readonly descriptorSource?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function encodeProto(sizes: Operand<'int32'>, values: readonly Operand[], attrs: { readonly fieldNames: readonly (string | Uint8Array)[]; readonly messageType: string | Uint8Array; readonly descriptorSource?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('EncodeProto', [sizes, values], { field_names: attrs.fieldNames, message_type: attrs.messageType, descriptor_source: attrs.descriptorSource }, attrs).output() as Output<'string'>;
 }
 
@@ -137,7 +137,7 @@ export function encodeWav(audio: Operand<'float32'>, sampleRate: Operand<'int32'
  * @param attrs.deviceOrdinal default: -1
  * @param attrs.combiners default: []
  */
-export function enqueueTPUEmbeddingArbitraryTensorBatch(sampleIndicesOrRowSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint; readonly combiners?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Operation {
+export function enqueueTPUEmbeddingArbitraryTensorBatch(sampleIndicesOrRowSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint | null; readonly combiners?: readonly (string | Uint8Array)[] | null } & BuildOptions = {}): Operation {
   return build('EnqueueTPUEmbeddingArbitraryTensorBatch', [sampleIndicesOrRowSplits, embeddingIndices, aggregationWeights, modeOverride], { device_ordinal: attrs.deviceOrdinal, combiners: attrs.combiners }, attrs);
 }
 
@@ -147,7 +147,7 @@ export function enqueueTPUEmbeddingArbitraryTensorBatch(sampleIndicesOrRowSplits
  * @param attrs.deviceOrdinal default: -1
  * @param attrs.combiners default: []
  */
-export function enqueueTPUEmbeddingBatch(batch: readonly Operand<'string'>[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint; readonly combiners?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Operation {
+export function enqueueTPUEmbeddingBatch(batch: readonly Operand<'string'>[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint | null; readonly combiners?: readonly (string | Uint8Array)[] | null } & BuildOptions = {}): Operation {
   return build('EnqueueTPUEmbeddingBatch', [batch, modeOverride], { device_ordinal: attrs.deviceOrdinal, combiners: attrs.combiners }, attrs);
 }
 
@@ -156,7 +156,7 @@ export function enqueueTPUEmbeddingBatch(batch: readonly Operand<'string'>[], mo
  * Stateful.
  * @param attrs.deviceOrdinal default: -1
  */
-export function enqueueTPUEmbeddingIntegerBatch(batch: readonly Operand<'int32'>[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint } & BuildOptions = {}): Operation {
+export function enqueueTPUEmbeddingIntegerBatch(batch: readonly Operand<'int32'>[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('EnqueueTPUEmbeddingIntegerBatch', [batch, modeOverride], { device_ordinal: attrs.deviceOrdinal }, attrs);
 }
 
@@ -168,7 +168,7 @@ export function enqueueTPUEmbeddingIntegerBatch(batch: readonly Operand<'int32'>
  * @param attrs.maxSequenceLengths default: []
  * @param attrs.numFeatures default: []
  */
-export function enqueueTPUEmbeddingRaggedTensorBatch(sampleSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint; readonly combiners?: readonly (string | Uint8Array)[]; readonly tableIds: readonly (number | bigint)[]; readonly maxSequenceLengths?: readonly (number | bigint)[]; readonly numFeatures?: readonly (number | bigint)[] } & BuildOptions): Operation {
+export function enqueueTPUEmbeddingRaggedTensorBatch(sampleSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint | null; readonly combiners?: readonly (string | Uint8Array)[] | null; readonly tableIds: readonly (number | bigint)[]; readonly maxSequenceLengths?: readonly (number | bigint)[] | null; readonly numFeatures?: readonly (number | bigint)[] | null } & BuildOptions): Operation {
   return build('EnqueueTPUEmbeddingRaggedTensorBatch', [sampleSplits, embeddingIndices, aggregationWeights, modeOverride], { device_ordinal: attrs.deviceOrdinal, combiners: attrs.combiners, table_ids: attrs.tableIds, max_sequence_lengths: attrs.maxSequenceLengths, num_features: attrs.numFeatures }, attrs);
 }
 
@@ -178,7 +178,7 @@ export function enqueueTPUEmbeddingRaggedTensorBatch(sampleSplits: readonly Oper
  * @param attrs.deviceOrdinal default: -1
  * @param attrs.combiners default: []
  */
-export function enqueueTPUEmbeddingSparseBatch(sampleIndices: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint; readonly combiners?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Operation {
+export function enqueueTPUEmbeddingSparseBatch(sampleIndices: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint | null; readonly combiners?: readonly (string | Uint8Array)[] | null } & BuildOptions = {}): Operation {
   return build('EnqueueTPUEmbeddingSparseBatch', [sampleIndices, embeddingIndices, aggregationWeights, modeOverride], { device_ordinal: attrs.deviceOrdinal, combiners: attrs.combiners }, attrs);
 }
 
@@ -190,7 +190,7 @@ export function enqueueTPUEmbeddingSparseBatch(sampleIndices: readonly Operand[]
  * @param attrs.maxSequenceLengths default: []
  * @param attrs.numFeatures default: []
  */
-export function enqueueTPUEmbeddingSparseTensorBatch(sampleIndices: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint; readonly combiners?: readonly (string | Uint8Array)[]; readonly tableIds: readonly (number | bigint)[]; readonly maxSequenceLengths?: readonly (number | bigint)[]; readonly numFeatures?: readonly (number | bigint)[] } & BuildOptions): Operation {
+export function enqueueTPUEmbeddingSparseTensorBatch(sampleIndices: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint | null; readonly combiners?: readonly (string | Uint8Array)[] | null; readonly tableIds: readonly (number | bigint)[]; readonly maxSequenceLengths?: readonly (number | bigint)[] | null; readonly numFeatures?: readonly (number | bigint)[] | null } & BuildOptions): Operation {
   return build('EnqueueTPUEmbeddingSparseTensorBatch', [sampleIndices, embeddingIndices, aggregationWeights, modeOverride], { device_ordinal: attrs.deviceOrdinal, combiners: attrs.combiners, table_ids: attrs.tableIds, max_sequence_lengths: attrs.maxSequenceLengths, num_features: attrs.numFeatures }, attrs);
 }
 
@@ -206,7 +206,7 @@ export function ensureShape<T extends DType = DType>(input: Operand<T>, attrs: {
  * @param attrs.isConstant default: false
  * @param attrs.parallelIterations default: 10
  */
-export function enter<T extends DType = DType>(data: Operand<T>, attrs: { readonly frameName: string | Uint8Array; readonly isConstant?: boolean; readonly parallelIterations?: number | bigint } & BuildOptions): Output<T> {
+export function enter<T extends DType = DType>(data: Operand<T>, attrs: { readonly frameName: string | Uint8Array; readonly isConstant?: boolean | null; readonly parallelIterations?: number | bigint | null } & BuildOptions): Output<T> {
   return build('Enter', [data], { frame_name: attrs.frameName, is_constant: attrs.isConstant, parallel_iterations: attrs.parallelIterations }, attrs).output() as Output<T>;
 }
 
@@ -214,7 +214,7 @@ export function enter<T extends DType = DType>(data: Operand<T>, attrs: { readon
  * TensorFlow's Equal: whether elements are the same
  * @param attrs.incompatibleShapeError default: true
  */
-export function equal(x: Operand, y: Operand, attrs: { readonly incompatibleShapeError?: boolean } & BuildOptions = {}): Output<'bool'> {
+export function equal(x: Operand, y: Operand, attrs: { readonly incompatibleShapeError?: boolean | null } & BuildOptions = {}): Output<'bool'> {
   return build('Equal', [x, y], { incompatible_shape_error: attrs.incompatibleShapeError }, attrs).output() as Output<'bool'>;
 }
 
@@ -243,7 +243,7 @@ export function erfinv<T extends DType = DType>(x: Operand<T>, attrs: BuildOptio
  * TensorFlow's EuclideanNorm.
  * @param attrs.keepDims default: false
  */
-export function euclideanNorm<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
+export function euclideanNorm<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('EuclideanNorm', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
 }
 
@@ -291,7 +291,7 @@ export function experimentalAssertNextDataset(inputDataset: Operand<'variant'>, 
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  */
-export function experimentalAutoShardDataset(inputDataset: Operand<'variant'>, numWorkers: Operand<'int64'>, index: Operand<'int64'>, attrs: { readonly autoShardPolicy?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[] } & BuildOptions): Output<'variant'> {
+export function experimentalAutoShardDataset(inputDataset: Operand<'variant'>, numWorkers: Operand<'int64'>, index: Operand<'int64'>, attrs: { readonly autoShardPolicy?: number | bigint | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[] } & BuildOptions): Output<'variant'> {
   return build('ExperimentalAutoShardDataset', [inputDataset, numWorkers, index], { auto_shard_policy: attrs.autoShardPolicy, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'variant'>;
 }
 
@@ -380,7 +380,7 @@ export function experimentalGroupByWindowDataset(inputDataset: Operand<'variant'
  * @param attrs.outputShapes at least 1
  * @param attrs.logWarning default: false
  */
-export function experimentalIgnoreErrorsDataset(inputDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly logWarning?: boolean } & BuildOptions): Output<'variant'> {
+export function experimentalIgnoreErrorsDataset(inputDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly logWarning?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('ExperimentalIgnoreErrorsDataset', [inputDataset], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, log_warning: attrs.logWarning }, attrs).output() as Output<'variant'>;
 }
 
@@ -417,7 +417,7 @@ export function experimentalLatencyStatsDataset(inputDataset: Operand<'variant'>
  * @param attrs.outputShapes at least 1
  * @param attrs.preserveCardinality default: false
  */
-export function experimentalMapAndBatchDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], batchSize: Operand<'int64'>, numParallelCalls: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean } & BuildOptions): Output<'variant'> {
+export function experimentalMapAndBatchDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], batchSize: Operand<'int64'>, numParallelCalls: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('ExperimentalMapAndBatchDataset', [inputDataset, otherArguments, batchSize, numParallelCalls, dropRemainder], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, preserve_cardinality: attrs.preserveCardinality }, attrs).output() as Output<'variant'>;
 }
 
@@ -429,7 +429,7 @@ export function experimentalMapAndBatchDataset(inputDataset: Operand<'variant'>,
  * @param attrs.preserveCardinality default: false
  * @param attrs.forceSynchronous default: false
  */
-export function experimentalMapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean; readonly preserveCardinality?: boolean; readonly forceSynchronous?: boolean } & BuildOptions): Output<'variant'> {
+export function experimentalMapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean | null; readonly preserveCardinality?: boolean | null; readonly forceSynchronous?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('ExperimentalMapDataset', [inputDataset, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_inter_op_parallelism: attrs.useInterOpParallelism, preserve_cardinality: attrs.preserveCardinality, force_synchronous: attrs.forceSynchronous }, attrs).output() as Output<'variant'>;
 }
 
@@ -478,7 +478,7 @@ export function experimentalParallelInterleaveDataset(inputDataset: Operand<'var
  * @param attrs.outputShapes at least 1
  * @param attrs.sloppy default: false
  */
-export function experimentalParseExampleDataset(inputDataset: Operand<'variant'>, numParallelCalls: Operand<'int64'>, denseDefaults: readonly Operand[], attrs: { readonly sparseKeys: readonly (string | Uint8Array)[]; readonly denseKeys: readonly (string | Uint8Array)[]; readonly sparseTypes: readonly DType[]; readonly denseShapes: readonly PartialShape[]; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly sloppy?: boolean } & BuildOptions): Output<'variant'> {
+export function experimentalParseExampleDataset(inputDataset: Operand<'variant'>, numParallelCalls: Operand<'int64'>, denseDefaults: readonly Operand[], attrs: { readonly sparseKeys: readonly (string | Uint8Array)[]; readonly denseKeys: readonly (string | Uint8Array)[]; readonly sparseTypes: readonly DType[]; readonly denseShapes: readonly PartialShape[]; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly sloppy?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('ExperimentalParseExampleDataset', [inputDataset, numParallelCalls, denseDefaults], { sparse_keys: attrs.sparseKeys, dense_keys: attrs.denseKeys, sparse_types: attrs.sparseTypes, dense_shapes: attrs.denseShapes, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, sloppy: attrs.sloppy }, attrs).output() as Output<'variant'>;
 }
 
@@ -507,7 +507,7 @@ export function experimentalRandomDataset(seed: Operand<'int64'>, seed2: Operand
  * @param attrs.outputShapes at least 1
  * @param attrs.useFallback default: true
  */
-export function experimentalRebatchDataset(inputDataset: Operand<'variant'>, numReplicas: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useFallback?: boolean } & BuildOptions): Output<'variant'> {
+export function experimentalRebatchDataset(inputDataset: Operand<'variant'>, numReplicas: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useFallback?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('ExperimentalRebatchDataset', [inputDataset, numReplicas], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_fallback: attrs.useFallback }, attrs).output() as Output<'variant'>;
 }
 
@@ -517,7 +517,7 @@ export function experimentalRebatchDataset(inputDataset: Operand<'variant'>, num
  * @param attrs.outputShapes at least 1
  * @param attrs.preserveCardinality default: false
  */
-export function experimentalScanDataset(inputDataset: Operand<'variant'>, initialState: readonly Operand[], otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean } & BuildOptions): Output<'variant'> {
+export function experimentalScanDataset(inputDataset: Operand<'variant'>, initialState: readonly Operand[], otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('ExperimentalScanDataset', [inputDataset, initialState, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, preserve_cardinality: attrs.preserveCardinality }, attrs).output() as Output<'variant'>;
 }
 
@@ -565,7 +565,7 @@ export function experimentalSqlDataset(driverName: Operand<'string'>, dataSource
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function experimentalStatsAggregatorHandle(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function experimentalStatsAggregatorHandle(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('ExperimentalStatsAggregatorHandle', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -603,7 +603,7 @@ export function experimentalThreadPoolDataset(inputDataset: Operand<'variant'>, 
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function experimentalThreadPoolHandle(attrs: { readonly numThreads: number | bigint; readonly maxIntraOpParallelism?: number | bigint; readonly displayName: string | Uint8Array; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
+export function experimentalThreadPoolHandle(attrs: { readonly numThreads: number | bigint; readonly maxIntraOpParallelism?: number | bigint | null; readonly displayName: string | Uint8Array; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'resource'> {
   return build('ExperimentalThreadPoolHandle', [], { num_threads: attrs.numThreads, max_intra_op_parallelism: attrs.maxIntraOpParallelism, display_name: attrs.displayName, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -646,7 +646,7 @@ export function expm1<T extends DType = DType>(x: Operand<T>, attrs: BuildOption
  * @param attrs.uniformNoise default: true
  * @param attrs.noise default: "uniform"
  */
-export function extractGlimpse(input: Operand<'float32'>, size: Operand<'int32'>, offsets: Operand<'float32'>, attrs: { readonly centered?: boolean; readonly normalized?: boolean; readonly uniformNoise?: boolean; readonly noise?: string | Uint8Array } & BuildOptions = {}): Output<'float32'> {
+export function extractGlimpse(input: Operand<'float32'>, size: Operand<'int32'>, offsets: Operand<'float32'>, attrs: { readonly centered?: boolean | null; readonly normalized?: boolean | null; readonly uniformNoise?: boolean | null; readonly noise?: string | Uint8Array | null } & BuildOptions = {}): Output<'float32'> {
   return build('ExtractGlimpse', [input, size, offsets], { centered: attrs.centered, normalized: attrs.normalized, uniform_noise: attrs.uniformNoise, noise: attrs.noise }, attrs).output() as Output<'float32'>;
 }
 
@@ -657,7 +657,7 @@ export function extractGlimpse(input: Operand<'float32'>, size: Operand<'int32'>
  * @param attrs.uniformNoise default: true
  * @param attrs.noise default: "uniform"
  */
-export function extractGlimpseV2(input: Operand<'float32'>, size: Operand<'int32'>, offsets: Operand<'float32'>, attrs: { readonly centered?: boolean; readonly normalized?: boolean; readonly uniformNoise?: boolean; readonly noise?: string | Uint8Array } & BuildOptions = {}): Output<'float32'> {
+export function extractGlimpseV2(input: Operand<'float32'>, size: Operand<'int32'>, offsets: Operand<'float32'>, attrs: { readonly centered?: boolean | null; readonly normalized?: boolean | null; readonly uniformNoise?: boolean | null; readonly noise?: string | Uint8Array | null } & BuildOptions = {}): Output<'float32'> {
   return build('ExtractGlimpseV2', [input, size, offsets], { centered: attrs.centered, normalized: attrs.normalized, uniform_noise: attrs.uniformNoise, noise: attrs.noise }, attrs).output() as Output<'float32'>;
 }
 
@@ -675,7 +675,7 @@ export function extractImagePatches<T extends DType = DType>(images: Operand<T>,
  * TensorFlow's ExtractJpegShape.
  * @param attrs.outputType one of int32, int64; default: int32
  */
-export function extractJpegShape(contents: Operand<'string'>, attrs: { readonly outputType?: DType } & BuildOptions = {}): Output {
+export function extractJpegShape(contents: Operand<'string'>, attrs: { readonly outputType?: DType | null } & BuildOptions = {}): Output {
   return build('ExtractJpegShape', [contents], { output_type: attrs.outputType }, attrs).output() as Output;
 }
 

@@ -42,7 +42,7 @@ export function fftnd<Tcomplex extends DType = DType>(input: Operand<Tcomplex>, 
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function fifoQueue(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function fifoQueue(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[] | null; readonly capacity?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('FIFOQueue', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
 }
 
@@ -55,7 +55,7 @@ export function fifoQueue(attrs: { readonly componentTypes: readonly DType[]; re
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function fifoQueueV2(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
+export function fifoQueueV2(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[] | null; readonly capacity?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'resource'> {
   return build('FIFOQueueV2', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -80,7 +80,7 @@ export function fakeParam<dtype extends DType = DType>(attrs: { readonly dtype: 
  * @param attrs.numBits default: 8
  * @param attrs.narrowRange default: false
  */
-export function fakeQuantWithMinMaxArgs(inputs: Operand<'float32'>, attrs: { readonly min?: number; readonly max?: number; readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): Output<'float32'> {
+export function fakeQuantWithMinMaxArgs(inputs: Operand<'float32'>, attrs: { readonly min?: number | null; readonly max?: number | null; readonly numBits?: number | bigint | null; readonly narrowRange?: boolean | null } & BuildOptions = {}): Output<'float32'> {
   return build('FakeQuantWithMinMaxArgs', [inputs], { min: attrs.min, max: attrs.max, num_bits: attrs.numBits, narrow_range: attrs.narrowRange }, attrs).output() as Output<'float32'>;
 }
 
@@ -91,7 +91,7 @@ export function fakeQuantWithMinMaxArgs(inputs: Operand<'float32'>, attrs: { rea
  * @param attrs.numBits default: 8
  * @param attrs.narrowRange default: false
  */
-export function fakeQuantWithMinMaxArgsGradient(gradients: Operand<'float32'>, inputs: Operand<'float32'>, attrs: { readonly min?: number; readonly max?: number; readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): Output<'float32'> {
+export function fakeQuantWithMinMaxArgsGradient(gradients: Operand<'float32'>, inputs: Operand<'float32'>, attrs: { readonly min?: number | null; readonly max?: number | null; readonly numBits?: number | bigint | null; readonly narrowRange?: boolean | null } & BuildOptions = {}): Output<'float32'> {
   return build('FakeQuantWithMinMaxArgsGradient', [gradients, inputs], { min: attrs.min, max: attrs.max, num_bits: attrs.numBits, narrow_range: attrs.narrowRange }, attrs).output() as Output<'float32'>;
 }
 
@@ -100,7 +100,7 @@ export function fakeQuantWithMinMaxArgsGradient(gradients: Operand<'float32'>, i
  * @param attrs.numBits default: 8
  * @param attrs.narrowRange default: false
  */
-export function fakeQuantWithMinMaxVars(inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): Output<'float32'> {
+export function fakeQuantWithMinMaxVars(inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint | null; readonly narrowRange?: boolean | null } & BuildOptions = {}): Output<'float32'> {
   return build('FakeQuantWithMinMaxVars', [inputs, min, max], { num_bits: attrs.numBits, narrow_range: attrs.narrowRange }, attrs).output() as Output<'float32'>;
 }
 
@@ -110,7 +110,7 @@ export function fakeQuantWithMinMaxVars(inputs: Operand<'float32'>, min: Operand
  * @param attrs.narrowRange default: false
  * @returns backpropsWrtInput, backpropWrtMin, backpropWrtMax
  */
-export function fakeQuantWithMinMaxVarsGradient(gradients: Operand<'float32'>, inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): { backpropsWrtInput: Output<'float32'>; backpropWrtMin: Output<'float32'>; backpropWrtMax: Output<'float32'> } {
+export function fakeQuantWithMinMaxVarsGradient(gradients: Operand<'float32'>, inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint | null; readonly narrowRange?: boolean | null } & BuildOptions = {}): { backpropsWrtInput: Output<'float32'>; backpropWrtMin: Output<'float32'>; backpropWrtMax: Output<'float32'> } {
   return named(build('FakeQuantWithMinMaxVarsGradient', [gradients, inputs, min, max], { num_bits: attrs.numBits, narrow_range: attrs.narrowRange }, attrs), ['backpropsWrtInput', 'backpropWrtMin', 'backpropWrtMax']) as { backpropsWrtInput: Output<'float32'>; backpropWrtMin: Output<'float32'>; backpropWrtMax: Output<'float32'> };
 }
 
@@ -119,7 +119,7 @@ export function fakeQuantWithMinMaxVarsGradient(gradients: Operand<'float32'>, i
  * @param attrs.numBits default: 8
  * @param attrs.narrowRange default: false
  */
-export function fakeQuantWithMinMaxVarsPerChannel(inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): Output<'float32'> {
+export function fakeQuantWithMinMaxVarsPerChannel(inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint | null; readonly narrowRange?: boolean | null } & BuildOptions = {}): Output<'float32'> {
   return build('FakeQuantWithMinMaxVarsPerChannel', [inputs, min, max], { num_bits: attrs.numBits, narrow_range: attrs.narrowRange }, attrs).output() as Output<'float32'>;
 }
 
@@ -129,7 +129,7 @@ export function fakeQuantWithMinMaxVarsPerChannel(inputs: Operand<'float32'>, mi
  * @param attrs.narrowRange default: false
  * @returns backpropsWrtInput, backpropWrtMin, backpropWrtMax
  */
-export function fakeQuantWithMinMaxVarsPerChannelGradient(gradients: Operand<'float32'>, inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): { backpropsWrtInput: Output<'float32'>; backpropWrtMin: Output<'float32'>; backpropWrtMax: Output<'float32'> } {
+export function fakeQuantWithMinMaxVarsPerChannelGradient(gradients: Operand<'float32'>, inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint | null; readonly narrowRange?: boolean | null } & BuildOptions = {}): { backpropsWrtInput: Output<'float32'>; backpropWrtMin: Output<'float32'>; backpropWrtMax: Output<'float32'> } {
   return named(build('FakeQuantWithMinMaxVarsPerChannelGradient', [gradients, inputs, min, max], { num_bits: attrs.numBits, narrow_range: attrs.narrowRange }, attrs), ['backpropsWrtInput', 'backpropWrtMin', 'backpropWrtMax']) as { backpropsWrtInput: Output<'float32'>; backpropWrtMin: Output<'float32'>; backpropWrtMax: Output<'float32'> };
 }
 
@@ -171,7 +171,7 @@ export function filterByLastComponentDataset(inputDataset: Operand<'variant'>, a
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function filterDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly predicate: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function filterDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly predicate: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('FilterDataset', [inputDataset, otherArguments], { predicate: attrs.predicate, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -181,7 +181,7 @@ export function filterDataset(inputDataset: Operand<'variant'>, otherArguments: 
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  */
-export function finalizeDataset(inputDataset: Operand<'variant'>, attrs: { readonly hasCapturedRef?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[] } & BuildOptions): Output<'variant'> {
+export function finalizeDataset(inputDataset: Operand<'variant'>, attrs: { readonly hasCapturedRef?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[] } & BuildOptions): Output<'variant'> {
   return build('FinalizeDataset', [inputDataset], { has_captured_ref: attrs.hasCapturedRef, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'variant'>;
 }
 
@@ -214,7 +214,7 @@ export function fingerprint(data: Operand, method: Operand<'string'>, attrs: Bui
  * Stateful.
  * @param attrs.metadata default: ""
  */
-export function fixedLengthRecordDataset(filenames: Operand<'string'>, headerBytes: Operand<'int64'>, recordBytes: Operand<'int64'>, footerBytes: Operand<'int64'>, bufferSize: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Output<'variant'> {
+export function fixedLengthRecordDataset(filenames: Operand<'string'>, headerBytes: Operand<'int64'>, recordBytes: Operand<'int64'>, footerBytes: Operand<'int64'>, bufferSize: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array | null } & BuildOptions = {}): Output<'variant'> {
   return build('FixedLengthRecordDataset', [filenames, headerBytes, recordBytes, footerBytes, bufferSize], { metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -223,7 +223,7 @@ export function fixedLengthRecordDataset(filenames: Operand<'string'>, headerByt
  * Stateful.
  * @param attrs.metadata default: ""
  */
-export function fixedLengthRecordDatasetV2(filenames: Operand<'string'>, headerBytes: Operand<'int64'>, recordBytes: Operand<'int64'>, footerBytes: Operand<'int64'>, bufferSize: Operand<'int64'>, compressionType: Operand<'string'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Output<'variant'> {
+export function fixedLengthRecordDatasetV2(filenames: Operand<'string'>, headerBytes: Operand<'int64'>, recordBytes: Operand<'int64'>, footerBytes: Operand<'int64'>, bufferSize: Operand<'int64'>, compressionType: Operand<'string'>, attrs: { readonly metadata?: string | Uint8Array | null } & BuildOptions = {}): Output<'variant'> {
   return build('FixedLengthRecordDatasetV2', [filenames, headerBytes, recordBytes, footerBytes, bufferSize, compressionType], { metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -237,7 +237,7 @@ export function fixedLengthRecordDatasetV2(filenames: Operand<'string'>, headerB
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function fixedLengthRecordReader(attrs: { readonly headerBytes?: number | bigint; readonly recordBytes: number | bigint; readonly footerBytes?: number | bigint; readonly hopBytes?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function fixedLengthRecordReader(attrs: { readonly headerBytes?: number | bigint | null; readonly recordBytes: number | bigint; readonly footerBytes?: number | bigint | null; readonly hopBytes?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('FixedLengthRecordReader', [], { header_bytes: attrs.headerBytes, record_bytes: attrs.recordBytes, footer_bytes: attrs.footerBytes, hop_bytes: attrs.hopBytes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
 }
 
@@ -251,7 +251,7 @@ export function fixedLengthRecordReader(attrs: { readonly headerBytes?: number |
  * @param attrs.sharedName default: ""
  * @param attrs.encoding default: ""
  */
-export function fixedLengthRecordReaderV2(attrs: { readonly headerBytes?: number | bigint; readonly recordBytes: number | bigint; readonly footerBytes?: number | bigint; readonly hopBytes?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly encoding?: string | Uint8Array } & BuildOptions): Output<'resource'> {
+export function fixedLengthRecordReaderV2(attrs: { readonly headerBytes?: number | bigint | null; readonly recordBytes: number | bigint; readonly footerBytes?: number | bigint | null; readonly hopBytes?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly encoding?: string | Uint8Array | null } & BuildOptions): Output<'resource'> {
   return build('FixedLengthRecordReaderV2', [], { header_bytes: attrs.headerBytes, record_bytes: attrs.recordBytes, footer_bytes: attrs.footerBytes, hop_bytes: attrs.hopBytes, container: attrs.container, shared_name: attrs.sharedName, encoding: attrs.encoding }, attrs).output() as Output<'resource'>;
 }
 
@@ -271,7 +271,7 @@ export function fixedLengthRecordReaderV2(attrs: { readonly headerBytes?: number
  * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
-export function fixedUnigramCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly vocabFile?: string | Uint8Array; readonly distortion?: number; readonly numReservedIds?: number | bigint; readonly numShards?: number | bigint; readonly shard?: number | bigint; readonly unigrams?: readonly number[]; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
+export function fixedUnigramCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly vocabFile?: string | Uint8Array | null; readonly distortion?: number | null; readonly numReservedIds?: number | bigint | null; readonly numShards?: number | bigint | null; readonly shard?: number | bigint | null; readonly unigrams?: readonly number[] | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
   return named(build('FixedUnigramCandidateSampler', [trueClasses], { num_true: attrs.numTrue, num_sampled: attrs.numSampled, unique: attrs.unique, range_max: attrs.rangeMax, vocab_file: attrs.vocabFile, distortion: attrs.distortion, num_reserved_ids: attrs.numReservedIds, num_shards: attrs.numShards, shard: attrs.shard, unigrams: attrs.unigrams, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['sampledCandidates', 'trueExpectedCount', 'sampledExpectedCount']) as { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> };
 }
 
@@ -281,7 +281,7 @@ export function fixedUnigramCandidateSampler(trueClasses: Operand<'int64'>, attr
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function flatMapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function flatMapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('FlatMapDataset', [inputDataset, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -331,7 +331,7 @@ export function forOp(start: Operand<'int32'>, limit: Operand<'int32'>, delta: O
  * @param attrs.seed2 default: 0
  * @returns output, rowPoolingSequence, colPoolingSequence
  */
-export function fractionalAvgPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly poolingRatio: readonly number[]; readonly pseudoRandom?: boolean; readonly overlapping?: boolean; readonly deterministic?: boolean; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { output: Output<T>; rowPoolingSequence: Output<'int64'>; colPoolingSequence: Output<'int64'> } {
+export function fractionalAvgPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly poolingRatio: readonly number[]; readonly pseudoRandom?: boolean | null; readonly overlapping?: boolean | null; readonly deterministic?: boolean | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions): { output: Output<T>; rowPoolingSequence: Output<'int64'>; colPoolingSequence: Output<'int64'> } {
   return named(build('FractionalAvgPool', [value], { pooling_ratio: attrs.poolingRatio, pseudo_random: attrs.pseudoRandom, overlapping: attrs.overlapping, deterministic: attrs.deterministic, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['output', 'rowPoolingSequence', 'colPoolingSequence']) as { output: Output<T>; rowPoolingSequence: Output<'int64'>; colPoolingSequence: Output<'int64'> };
 }
 
@@ -339,7 +339,7 @@ export function fractionalAvgPool<T extends DType = DType>(value: Operand<T>, at
  * TensorFlow's FractionalAvgPoolGrad.
  * @param attrs.overlapping default: false
  */
-export function fractionalAvgPoolGrad<T extends DType = DType>(origInputTensorShape: Operand<'int64'>, outBackprop: Operand<T>, rowPoolingSequence: Operand<'int64'>, colPoolingSequence: Operand<'int64'>, attrs: { readonly overlapping?: boolean } & BuildOptions = {}): Output<T> {
+export function fractionalAvgPoolGrad<T extends DType = DType>(origInputTensorShape: Operand<'int64'>, outBackprop: Operand<T>, rowPoolingSequence: Operand<'int64'>, colPoolingSequence: Operand<'int64'>, attrs: { readonly overlapping?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('FractionalAvgPoolGrad', [origInputTensorShape, outBackprop, rowPoolingSequence, colPoolingSequence], { overlapping: attrs.overlapping }, attrs).output() as Output<T>;
 }
 
@@ -353,7 +353,7 @@ export function fractionalAvgPoolGrad<T extends DType = DType>(origInputTensorSh
  * @param attrs.seed2 default: 0
  * @returns output, rowPoolingSequence, colPoolingSequence
  */
-export function fractionalMaxPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly poolingRatio: readonly number[]; readonly pseudoRandom?: boolean; readonly overlapping?: boolean; readonly deterministic?: boolean; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { output: Output<T>; rowPoolingSequence: Output<'int64'>; colPoolingSequence: Output<'int64'> } {
+export function fractionalMaxPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly poolingRatio: readonly number[]; readonly pseudoRandom?: boolean | null; readonly overlapping?: boolean | null; readonly deterministic?: boolean | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions): { output: Output<T>; rowPoolingSequence: Output<'int64'>; colPoolingSequence: Output<'int64'> } {
   return named(build('FractionalMaxPool', [value], { pooling_ratio: attrs.poolingRatio, pseudo_random: attrs.pseudoRandom, overlapping: attrs.overlapping, deterministic: attrs.deterministic, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['output', 'rowPoolingSequence', 'colPoolingSequence']) as { output: Output<T>; rowPoolingSequence: Output<'int64'>; colPoolingSequence: Output<'int64'> };
 }
 
@@ -361,7 +361,7 @@ export function fractionalMaxPool<T extends DType = DType>(value: Operand<T>, at
  * TensorFlow's FractionalMaxPoolGrad.
  * @param attrs.overlapping default: false
  */
-export function fractionalMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, outBackprop: Operand<T>, rowPoolingSequence: Operand<'int64'>, colPoolingSequence: Operand<'int64'>, attrs: { readonly overlapping?: boolean } & BuildOptions = {}): Output<T> {
+export function fractionalMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, outBackprop: Operand<T>, rowPoolingSequence: Operand<'int64'>, colPoolingSequence: Operand<'int64'>, attrs: { readonly overlapping?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('FractionalMaxPoolGrad', [origInput, origOutput, outBackprop, rowPoolingSequence, colPoolingSequence], { overlapping: attrs.overlapping }, attrs).output() as Output<T>;
 }
 
@@ -387,7 +387,7 @@ export function fresnelSin<T extends DType = DType>(x: Operand<T>, attrs: BuildO
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2
  */
-export function fusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, mean: Operand<T>, variance: Operand<T>, attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T> } {
+export function fusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, mean: Operand<T>, variance: Operand<T>, attrs: { readonly epsilon?: number | null; readonly exponentialAvgFactor?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T> } {
   return named(build('FusedBatchNorm', [x, scale, offset, mean, variance], { epsilon: attrs.epsilon, exponential_avg_factor: attrs.exponentialAvgFactor, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2']) as { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T> };
 }
 
@@ -398,7 +398,7 @@ export function fusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Op
  * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4
  */
-export function fusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<T>, reserveSpace1: Operand<T>, reserveSpace2: Operand<T>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T> } {
+export function fusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<T>, reserveSpace1: Operand<T>, reserveSpace2: Operand<T>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T> } {
   return named(build('FusedBatchNormGrad', [yBackprop, x, scale, reserveSpace1, reserveSpace2], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['xBackprop', 'scaleBackprop', 'offsetBackprop', 'reserveSpace3', 'reserveSpace4']) as { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T> };
 }
 
@@ -409,7 +409,7 @@ export function fusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T
  * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4
  */
-export function fusedBatchNormGradV2<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U> } {
+export function fusedBatchNormGradV2<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U> } {
   return named(build('FusedBatchNormGradV2', [yBackprop, x, scale, reserveSpace1, reserveSpace2], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['xBackprop', 'scaleBackprop', 'offsetBackprop', 'reserveSpace3', 'reserveSpace4']) as { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U> };
 }
 
@@ -420,7 +420,7 @@ export function fusedBatchNormGradV2<T extends DType = DType, U extends DType = 
  * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace4, reserveSpace5
  */
-export function fusedBatchNormGradV3<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NDHWC' | 'NCDHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U> } {
+export function fusedBatchNormGradV3<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NDHWC' | 'NCDHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U> } {
   return named(build('FusedBatchNormGradV3', [yBackprop, x, scale, reserveSpace1, reserveSpace2, reserveSpace3], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['xBackprop', 'scaleBackprop', 'offsetBackprop', 'reserveSpace4', 'reserveSpace5']) as { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U> };
 }
 
@@ -432,7 +432,7 @@ export function fusedBatchNormGradV3<T extends DType = DType, U extends DType = 
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2
  */
-export function fusedBatchNormV2<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U> } {
+export function fusedBatchNormV2<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number | null; readonly exponentialAvgFactor?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U> } {
   return named(build('FusedBatchNormV2', [x, scale, offset, mean, variance], { epsilon: attrs.epsilon, exponential_avg_factor: attrs.exponentialAvgFactor, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2']) as { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U> };
 }
 
@@ -444,7 +444,7 @@ export function fusedBatchNormV2<T extends DType = DType, U extends DType = DTyp
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3
  */
-export function fusedBatchNormV3<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NDHWC' | 'NCDHW'; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
+export function fusedBatchNormV3<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number | null; readonly exponentialAvgFactor?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NDHWC' | 'NCDHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
   return named(build('FusedBatchNormV3', [x, scale, offset, mean, variance], { epsilon: attrs.epsilon, exponential_avg_factor: attrs.exponentialAvgFactor, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2', 'reserveSpace3']) as { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> };
 }
 
@@ -459,6 +459,6 @@ export function fusedPadConv2D<T extends DType = DType>(input: Operand<T>, paddi
  * TensorFlow's FusedResizeAndPadConv2D.
  * @param attrs.resizeAlignCorners default: false
  */
-export function fusedResizeAndPadConv2D<T extends DType = DType>(input: Operand<T>, size: Operand<'int32'>, paddings: Operand<'int32'>, filter: Operand<T>, attrs: { readonly resizeAlignCorners?: boolean; readonly mode: 'REFLECT' | 'SYMMETRIC'; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' } & BuildOptions): Output<T> {
+export function fusedResizeAndPadConv2D<T extends DType = DType>(input: Operand<T>, size: Operand<'int32'>, paddings: Operand<'int32'>, filter: Operand<T>, attrs: { readonly resizeAlignCorners?: boolean | null; readonly mode: 'REFLECT' | 'SYMMETRIC'; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' } & BuildOptions): Output<T> {
   return build('FusedResizeAndPadConv2D', [input, size, paddings, filter], { resize_align_corners: attrs.resizeAlignCorners, mode: attrs.mode, strides: attrs.strides, padding: attrs.padding }, attrs).output() as Output<T>;
 }

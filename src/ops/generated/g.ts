@@ -25,7 +25,7 @@ export function gruBlockCellGrad<T extends DType = DType>(x: Operand<T>, hPrev: 
  * TensorFlow's Gather: rows by number
  * @param attrs.validateIndices default: true
  */
-export function gather<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, attrs: { readonly validateIndices?: boolean } & BuildOptions = {}): Output<Tparams> {
+export function gather<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, attrs: { readonly validateIndices?: boolean | null } & BuildOptions = {}): Output<Tparams> {
   return build('Gather', [params, indices], { validate_indices: attrs.validateIndices }, attrs).output() as Output<Tparams>;
 }
 
@@ -33,7 +33,7 @@ export function gather<Tparams extends DType = DType>(params: Operand<Tparams>, 
  * TensorFlow's GatherNd: elements or slices by their coordinates
  * @param attrs.badIndicesPolicy default: ""
  */
-export function gatherNd<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<Tparams> {
+export function gatherNd<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, attrs: { readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<Tparams> {
   return build('GatherNd', [params, indices], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<Tparams>;
 }
 
@@ -41,7 +41,7 @@ export function gatherNd<Tparams extends DType = DType>(params: Operand<Tparams>
  * TensorFlow's GatherV2: slices by number along an axis
  * @param attrs.batchDims default: 0
  */
-export function gatherV2<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, axis: Operand, attrs: { readonly batchDims?: number | bigint } & BuildOptions = {}): Output<Tparams> {
+export function gatherV2<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, axis: Operand, attrs: { readonly batchDims?: number | bigint | null } & BuildOptions = {}): Output<Tparams> {
   return build('GatherV2', [params, indices, axis], { batch_dims: attrs.batchDims }, attrs).output() as Output<Tparams>;
 }
 
@@ -50,7 +50,7 @@ export function gatherV2<Tparams extends DType = DType>(params: Operand<Tparams>
  * @param attrs.postNmsTopn default: 300
  * @returns rois, roiProbabilities
  */
-export function generateBoundingBoxProposals(scores: Operand<'float32'>, bboxDeltas: Operand<'float32'>, imageInfo: Operand<'float32'>, anchors: Operand<'float32'>, nmsThreshold: Operand<'float32'>, preNmsTopn: Operand<'int32'>, minSize: Operand<'float32'>, attrs: { readonly postNmsTopn?: number | bigint } & BuildOptions = {}): { rois: Output<'float32'>; roiProbabilities: Output<'float32'> } {
+export function generateBoundingBoxProposals(scores: Operand<'float32'>, bboxDeltas: Operand<'float32'>, imageInfo: Operand<'float32'>, anchors: Operand<'float32'>, nmsThreshold: Operand<'float32'>, preNmsTopn: Operand<'int32'>, minSize: Operand<'float32'>, attrs: { readonly postNmsTopn?: number | bigint | null } & BuildOptions = {}): { rois: Output<'float32'>; roiProbabilities: Output<'float32'> } {
   return named(build('GenerateBoundingBoxProposals', [scores, bboxDeltas, imageInfo, anchors, nmsThreshold, preNmsTopn, minSize], { post_nms_topn: attrs.postNmsTopn }, attrs), ['rois', 'roiProbabilities']) as { rois: Output<'float32'>; roiProbabilities: Output<'float32'> };
 }
 
@@ -61,7 +61,7 @@ export function generateBoundingBoxProposals(scores: Operand<'float32'>, bboxDel
  * @param attrs.oldVocabSize at least -1; default: -1
  * @returns remapping, numPresent
  */
-export function generateVocabRemapping(newVocabFile: Operand<'string'>, oldVocabFile: Operand<'string'>, attrs: { readonly newVocabOffset: number | bigint; readonly numNewVocab: number | bigint; readonly oldVocabSize?: number | bigint } & BuildOptions): { remapping: Output<'int64'>; numPresent: Output<'int32'> } {
+export function generateVocabRemapping(newVocabFile: Operand<'string'>, oldVocabFile: Operand<'string'>, attrs: { readonly newVocabOffset: number | bigint; readonly numNewVocab: number | bigint; readonly oldVocabSize?: number | bigint | null } & BuildOptions): { remapping: Output<'int64'>; numPresent: Output<'int32'> } {
   return named(build('GenerateVocabRemapping', [newVocabFile, oldVocabFile], { new_vocab_offset: attrs.newVocabOffset, num_new_vocab: attrs.numNewVocab, old_vocab_size: attrs.oldVocabSize }, attrs), ['remapping', 'numPresent']) as { remapping: Output<'int64'>; numPresent: Output<'int32'> };
 }
 
@@ -72,7 +72,7 @@ export function generateVocabRemapping(newVocabFile: Operand<'string'>, oldVocab
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function generatorDataset(initFuncOtherArgs: readonly Operand[], nextFuncOtherArgs: readonly Operand[], finalizeFuncOtherArgs: readonly Operand[], attrs: { readonly initFunc: FunctionRef; readonly nextFunc: FunctionRef; readonly finalizeFunc: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function generatorDataset(initFuncOtherArgs: readonly Operand[], nextFuncOtherArgs: readonly Operand[], finalizeFuncOtherArgs: readonly Operand[], attrs: { readonly initFunc: FunctionRef; readonly nextFunc: FunctionRef; readonly finalizeFunc: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('GeneratorDataset', [initFuncOtherArgs, nextFuncOtherArgs, finalizeFuncOtherArgs], { init_func: attrs.initFunc, next_func: attrs.nextFunc, finalize_func: attrs.finalizeFunc, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -181,7 +181,7 @@ export function globalIterId(attrs: BuildOptions = {}): Output<'int64'> {
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function globalShuffleDataset(inputDataset: Operand<'variant'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly reshuffleEachIteration?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function globalShuffleDataset(inputDataset: Operand<'variant'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly reshuffleEachIteration?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('GlobalShuffleDataset', [inputDataset, seed, seed2, seedGenerator], { reshuffle_each_iteration: attrs.reshuffleEachIteration, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -215,7 +215,7 @@ export function groupByReducerDataset(inputDataset: Operand<'variant'>, keyFuncO
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function groupByWindowDataset(inputDataset: Operand<'variant'>, keyFuncOtherArguments: readonly Operand[], reduceFuncOtherArguments: readonly Operand[], windowSizeFuncOtherArguments: readonly Operand[], attrs: { readonly keyFunc: FunctionRef; readonly reduceFunc: FunctionRef; readonly windowSizeFunc: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function groupByWindowDataset(inputDataset: Operand<'variant'>, keyFuncOtherArguments: readonly Operand[], reduceFuncOtherArguments: readonly Operand[], windowSizeFuncOtherArguments: readonly Operand[], attrs: { readonly keyFunc: FunctionRef; readonly reduceFunc: FunctionRef; readonly windowSizeFunc: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('GroupByWindowDataset', [inputDataset, keyFuncOtherArguments, reduceFuncOtherArguments, windowSizeFuncOtherArguments], { key_func: attrs.keyFunc, reduce_func: attrs.reduceFunc, window_size_func: attrs.windowSizeFunc, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 

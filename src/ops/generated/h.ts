@@ -18,7 +18,7 @@ export function hsvToRGB<T extends DType = DType>(images: Operand<T>, attrs: Bui
  * @param attrs.sharedName default: ""
  * @param attrs.useNodeNameSharing default: false
  */
-export function hashTable(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly keyDtype: DType; readonly valueDtype: DType } & BuildOptions): Output<'string'> {
+export function hashTable(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly useNodeNameSharing?: boolean | null; readonly keyDtype: DType; readonly valueDtype: DType } & BuildOptions): Output<'string'> {
   return build('HashTable', [], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype }, attrs).output() as Output<'string'>;
 }
 
@@ -29,7 +29,7 @@ export function hashTable(attrs: { readonly container?: string | Uint8Array; rea
  * @param attrs.sharedName default: ""
  * @param attrs.useNodeNameSharing default: false
  */
-export function hashTableV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly keyDtype: DType; readonly valueDtype: DType } & BuildOptions): Output<'resource'> {
+export function hashTableV2(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly useNodeNameSharing?: boolean | null; readonly keyDtype: DType; readonly valueDtype: DType } & BuildOptions): Output<'resource'> {
   return build('HashTableV2', [], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype }, attrs).output() as Output<'resource'>;
 }
 
@@ -37,7 +37,7 @@ export function hashTableV2(attrs: { readonly container?: string | Uint8Array; r
  * TensorFlow's HistogramFixedWidth.
  * @param attrs.dtype one of int32, int64; default: int32
  */
-export function histogramFixedWidth(values: Operand, valueRange: Operand, nbins: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function histogramFixedWidth(values: Operand, valueRange: Operand, nbins: Operand<'int32'>, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('HistogramFixedWidth', [values, valueRange, nbins], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 

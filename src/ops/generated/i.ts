@@ -38,7 +38,7 @@ export function ifftnd<Tcomplex extends DType = DType>(input: Operand<Tcomplex>,
  * TensorFlow's IRFFT.
  * @param attrs.treal one of float32, float64; default: float32
  */
-export function irfft(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly treal?: DType } & BuildOptions = {}): Output {
+export function irfft(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly treal?: DType | null } & BuildOptions = {}): Output {
   return build('IRFFT', [input, fftLength], { Treal: attrs.treal }, attrs).output() as Output;
 }
 
@@ -46,7 +46,7 @@ export function irfft(input: Operand, fftLength: Operand<'int32'>, attrs: { read
  * TensorFlow's IRFFT2D.
  * @param attrs.treal one of float32, float64; default: float32
  */
-export function irfft2d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly treal?: DType } & BuildOptions = {}): Output {
+export function irfft2d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly treal?: DType | null } & BuildOptions = {}): Output {
   return build('IRFFT2D', [input, fftLength], { Treal: attrs.treal }, attrs).output() as Output;
 }
 
@@ -54,7 +54,7 @@ export function irfft2d(input: Operand, fftLength: Operand<'int32'>, attrs: { re
  * TensorFlow's IRFFT3D.
  * @param attrs.treal one of float32, float64; default: float32
  */
-export function irfft3d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly treal?: DType } & BuildOptions = {}): Output {
+export function irfft3d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly treal?: DType | null } & BuildOptions = {}): Output {
   return build('IRFFT3D', [input, fftLength], { Treal: attrs.treal }, attrs).output() as Output;
 }
 
@@ -62,7 +62,7 @@ export function irfft3d(input: Operand, fftLength: Operand<'int32'>, attrs: { re
  * TensorFlow's IRFFTND.
  * @param attrs.treal one of float32, float64; default: float32
  */
-export function irfftnd(input: Operand, fftLength: Operand<'int32'>, axes: Operand<'int32'>, attrs: { readonly treal?: DType } & BuildOptions = {}): Output {
+export function irfftnd(input: Operand, fftLength: Operand<'int32'>, axes: Operand<'int32'>, attrs: { readonly treal?: DType | null } & BuildOptions = {}): Output {
   return build('IRFFTND', [input, fftLength, axes], { Treal: attrs.treal }, attrs).output() as Output;
 }
 
@@ -87,7 +87,7 @@ export function identityN(input: readonly Operand[], attrs: BuildOptions = {}): 
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function identityReader(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function identityReader(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('IdentityReader', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
 }
 
@@ -97,7 +97,7 @@ export function identityReader(attrs: { readonly container?: string | Uint8Array
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function identityReaderV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function identityReaderV2(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('IdentityReaderV2', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -107,7 +107,7 @@ export function identityReaderV2(attrs: { readonly container?: string | Uint8Arr
  * @param attrs.tout at least 0
  * @param attrs.outputShapes default: []
  */
-export function ifOp(cond: Operand, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly thenBranch: FunctionRef; readonly elseBranch: FunctionRef; readonly outputShapes?: readonly PartialShape[] } & BuildOptions): Output[] {
+export function ifOp(cond: Operand, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly thenBranch: FunctionRef; readonly elseBranch: FunctionRef; readonly outputShapes?: readonly PartialShape[] | null } & BuildOptions): Output[] {
   return [...build('If', [cond, input], { Tout: attrs.tout, then_branch: attrs.thenBranch, else_branch: attrs.elseBranch, output_shapes: attrs.outputShapes }, attrs).outputs];
 }
 
@@ -138,7 +138,7 @@ export function igammac<T extends DType = DType>(a: Operand<T>, x: Operand<T>, a
  * @param attrs.outputShapes at least 1
  * @param attrs.logWarning default: false
  */
-export function ignoreErrorsDataset(inputDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly logWarning?: boolean } & BuildOptions): Output<'variant'> {
+export function ignoreErrorsDataset(inputDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly logWarning?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('IgnoreErrorsDataset', [inputDataset], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, log_warning: attrs.logWarning }, attrs).output() as Output<'variant'>;
 }
 
@@ -146,7 +146,7 @@ export function ignoreErrorsDataset(inputDataset: Operand<'variant'>, attrs: { r
  * TensorFlow's Imag: imaginary part
  * @param attrs.tout one of float32, float64; default: float32
  */
-export function imag(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
+export function imag(input: Operand, attrs: { readonly tout?: DType | null } & BuildOptions = {}): Output {
   return build('Imag', [input], { Tout: attrs.tout }, attrs).output() as Output;
 }
 
@@ -154,7 +154,7 @@ export function imag(input: Operand, attrs: { readonly tout?: DType } & BuildOpt
  * TensorFlow's ImageProjectiveTransformV2.
  * @param attrs.fillMode default: "CONSTANT"
  */
-export function imageProjectiveTransformV2<dtype extends DType = DType>(images: Operand<dtype>, transforms: Operand<'float32'>, outputShape: Operand<'int32'>, attrs: { readonly interpolation: string | Uint8Array; readonly fillMode?: string | Uint8Array } & BuildOptions): Output<dtype> {
+export function imageProjectiveTransformV2<dtype extends DType = DType>(images: Operand<dtype>, transforms: Operand<'float32'>, outputShape: Operand<'int32'>, attrs: { readonly interpolation: string | Uint8Array; readonly fillMode?: string | Uint8Array | null } & BuildOptions): Output<dtype> {
   return build('ImageProjectiveTransformV2', [images, transforms, outputShape], { interpolation: attrs.interpolation, fill_mode: attrs.fillMode }, attrs).output() as Output<dtype>;
 }
 
@@ -162,7 +162,7 @@ export function imageProjectiveTransformV2<dtype extends DType = DType>(images: 
  * TensorFlow's ImageProjectiveTransformV3.
  * @param attrs.fillMode default: "CONSTANT"
  */
-export function imageProjectiveTransformV3<dtype extends DType = DType>(images: Operand<dtype>, transforms: Operand<'float32'>, outputShape: Operand<'int32'>, fillValue: Operand<'float32'>, attrs: { readonly interpolation: string | Uint8Array; readonly fillMode?: string | Uint8Array } & BuildOptions): Output<dtype> {
+export function imageProjectiveTransformV3<dtype extends DType = DType>(images: Operand<dtype>, transforms: Operand<'float32'>, outputShape: Operand<'int32'>, fillValue: Operand<'float32'>, attrs: { readonly interpolation: string | Uint8Array; readonly fillMode?: string | Uint8Array | null } & BuildOptions): Output<dtype> {
   return build('ImageProjectiveTransformV3', [images, transforms, outputShape, fillValue], { interpolation: attrs.interpolation, fill_mode: attrs.fillMode }, attrs).output() as Output<dtype>;
 }
 
@@ -170,7 +170,7 @@ export function imageProjectiveTransformV3<dtype extends DType = DType>(images: 
  * TensorFlow's ImageSummary.
  * @param attrs.maxImages at least 1; default: 3
  */
-export function imageSummary(tag: Operand<'string'>, tensor: Operand, attrs: { readonly maxImages?: number | bigint; readonly badColor?: Tensor } & BuildOptions = {}): Output<'string'> {
+export function imageSummary(tag: Operand<'string'>, tensor: Operand, attrs: { readonly maxImages?: number | bigint | null; readonly badColor?: Tensor | null } & BuildOptions = {}): Output<'string'> {
   return build('ImageSummary', [tag, tensor], { max_images: attrs.maxImages, bad_color: attrs.badColor }, attrs).output() as Output<'string'>;
 }
 
@@ -209,7 +209,7 @@ export function inTopKV2(predictions: Operand<'float32'>, targets: Operand, k: O
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function indexFlatMapDataset(inputDataset: Operand<'variant'>, mapFuncOtherArgs: readonly Operand[], indexMapFuncOtherArgs: readonly Operand[], outputCardinality: Operand<'int64'>, attrs: { readonly mapFunc: FunctionRef; readonly indexMapFunc: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function indexFlatMapDataset(inputDataset: Operand<'variant'>, mapFuncOtherArgs: readonly Operand[], indexMapFuncOtherArgs: readonly Operand[], outputCardinality: Operand<'int64'>, attrs: { readonly mapFunc: FunctionRef; readonly indexMapFunc: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('IndexFlatMapDataset', [inputDataset, mapFuncOtherArgs, indexMapFuncOtherArgs, outputCardinality], { map_func: attrs.mapFunc, index_map_func: attrs.indexMapFunc, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -237,7 +237,7 @@ export function infeedDequeueTuple(attrs: { readonly dtypes: readonly DType[]; r
  * @param attrs.layout default: []
  * @param attrs.deviceOrdinal default: -1
  */
-export function infeedEnqueue(input: Operand, attrs: { readonly shape?: PartialShape; readonly layout?: readonly (number | bigint)[]; readonly deviceOrdinal?: number | bigint } & BuildOptions = {}): Operation {
+export function infeedEnqueue(input: Operand, attrs: { readonly shape?: PartialShape | null; readonly layout?: readonly (number | bigint)[] | null; readonly deviceOrdinal?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('InfeedEnqueue', [input], { shape: attrs.shape, layout: attrs.layout, device_ordinal: attrs.deviceOrdinal }, attrs);
 }
 
@@ -245,7 +245,7 @@ export function infeedEnqueue(input: Operand, attrs: { readonly shape?: PartialS
  * TensorFlow's InfeedEnqueuePrelinearizedBuffer.
  * @param attrs.deviceOrdinal default: -1
  */
-export function infeedEnqueuePrelinearizedBuffer(input: Operand<'variant'>, attrs: { readonly deviceOrdinal?: number | bigint } & BuildOptions = {}): Operation {
+export function infeedEnqueuePrelinearizedBuffer(input: Operand<'variant'>, attrs: { readonly deviceOrdinal?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('InfeedEnqueuePrelinearizedBuffer', [input], { device_ordinal: attrs.deviceOrdinal }, attrs);
 }
 
@@ -255,7 +255,7 @@ export function infeedEnqueuePrelinearizedBuffer(input: Operand<'variant'>, attr
  * @param attrs.layouts default: []
  * @param attrs.deviceOrdinal default: -1
  */
-export function infeedEnqueueTuple(inputs: readonly Operand[], attrs: { readonly shapes: readonly PartialShape[]; readonly layouts?: readonly (number | bigint)[]; readonly deviceOrdinal?: number | bigint } & BuildOptions): Operation {
+export function infeedEnqueueTuple(inputs: readonly Operand[], attrs: { readonly shapes: readonly PartialShape[]; readonly layouts?: readonly (number | bigint)[] | null; readonly deviceOrdinal?: number | bigint | null } & BuildOptions): Operation {
   return build('InfeedEnqueueTuple', [inputs], { shapes: attrs.shapes, layouts: attrs.layouts, device_ordinal: attrs.deviceOrdinal }, attrs);
 }
 
@@ -282,7 +282,7 @@ export function initializeTableFromDataset(tableHandle: Operand<'resource'>, dat
  * @param attrs.delimiter default: "\t"
  * @param attrs.offset default: 0
  */
-export function initializeTableFromTextFile(tableHandle: Operand<'string'>, filename: Operand<'string'>, attrs: { readonly keyIndex: number | bigint; readonly valueIndex: number | bigint; readonly vocabSize?: number | bigint; readonly delimiter?: string | Uint8Array; readonly offset?: number | bigint } & BuildOptions): Operation {
+export function initializeTableFromTextFile(tableHandle: Operand<'string'>, filename: Operand<'string'>, attrs: { readonly keyIndex: number | bigint; readonly valueIndex: number | bigint; readonly vocabSize?: number | bigint | null; readonly delimiter?: string | Uint8Array | null; readonly offset?: number | bigint | null } & BuildOptions): Operation {
   return build('InitializeTableFromTextFile', [tableHandle, filename], { key_index: attrs.keyIndex, value_index: attrs.valueIndex, vocab_size: attrs.vocabSize, delimiter: attrs.delimiter, offset: attrs.offset }, attrs);
 }
 
@@ -295,7 +295,7 @@ export function initializeTableFromTextFile(tableHandle: Operand<'string'>, file
  * @param attrs.delimiter default: "\t"
  * @param attrs.offset default: 0
  */
-export function initializeTableFromTextFileV2(tableHandle: Operand<'resource'>, filename: Operand<'string'>, attrs: { readonly keyIndex: number | bigint; readonly valueIndex: number | bigint; readonly vocabSize?: number | bigint; readonly delimiter?: string | Uint8Array; readonly offset?: number | bigint } & BuildOptions): Operation {
+export function initializeTableFromTextFileV2(tableHandle: Operand<'resource'>, filename: Operand<'string'>, attrs: { readonly keyIndex: number | bigint; readonly valueIndex: number | bigint; readonly vocabSize?: number | bigint | null; readonly delimiter?: string | Uint8Array | null; readonly offset?: number | bigint | null } & BuildOptions): Operation {
   return build('InitializeTableFromTextFileV2', [tableHandle, filename], { key_index: attrs.keyIndex, value_index: attrs.valueIndex, vocab_size: attrs.vocabSize, delimiter: attrs.delimiter, offset: attrs.offset }, attrs);
 }
 
@@ -334,7 +334,7 @@ export function inplaceUpdate<T extends DType = DType>(x: Operand<T>, i: Operand
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function interleaveDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function interleaveDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('InterleaveDataset', [inputDataset, otherArguments, cycleLength, blockLength], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -408,7 +408,7 @@ export function isNan(x: Operand, attrs: BuildOptions = {}): Output<'bool'> {
  * Stateful.
  * @param attrs.config default: ""
  */
-export function isTPUEmbeddingInitialized(attrs: { readonly config?: string | Uint8Array } & BuildOptions = {}): Output<'bool'> {
+export function isTPUEmbeddingInitialized(attrs: { readonly config?: string | Uint8Array | null } & BuildOptions = {}): Output<'bool'> {
   return build('IsTPUEmbeddingInitialized', [], { config: attrs.config }, attrs).output() as Output<'bool'>;
 }
 
@@ -424,7 +424,7 @@ export function isVariableInitialized(ref: Operand, attrs: BuildOptions = {}): O
  * @param attrs.outputDtype one of float16, bfloat16, float32, float64; default: float32
  * @returns output, segments
  */
-export function isotonicRegression(input: Operand, attrs: { readonly outputDtype?: DType } & BuildOptions = {}): { output: Output; segments: Output<'int32'> } {
+export function isotonicRegression(input: Operand, attrs: { readonly outputDtype?: DType | null } & BuildOptions = {}): { output: Output; segments: Output<'int32'> } {
   return named(build('IsotonicRegression', [input], { output_dtype: attrs.outputDtype }, attrs), ['output', 'segments']) as { output: Output; segments: Output<'int32'> };
 }
 
@@ -444,7 +444,7 @@ export function iterator(attrs: { readonly sharedName: string | Uint8Array; read
  * @param attrs.outputTypes at least 0; default: []
  * @param attrs.outputShapes at least 0; default: []
  */
-export function iteratorFromStringHandle(stringHandle: Operand<'string'>, attrs: { readonly outputTypes?: readonly DType[]; readonly outputShapes?: readonly PartialShape[] } & BuildOptions = {}): Output<'resource'> {
+export function iteratorFromStringHandle(stringHandle: Operand<'string'>, attrs: { readonly outputTypes?: readonly DType[] | null; readonly outputShapes?: readonly PartialShape[] | null } & BuildOptions = {}): Output<'resource'> {
   return build('IteratorFromStringHandle', [stringHandle], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'resource'>;
 }
 
@@ -454,7 +454,7 @@ export function iteratorFromStringHandle(stringHandle: Operand<'string'>, attrs:
  * @param attrs.outputTypes at least 0; default: []
  * @param attrs.outputShapes at least 0; default: []
  */
-export function iteratorFromStringHandleV2(stringHandle: Operand<'string'>, attrs: { readonly outputTypes?: readonly DType[]; readonly outputShapes?: readonly PartialShape[] } & BuildOptions = {}): Output<'resource'> {
+export function iteratorFromStringHandleV2(stringHandle: Operand<'string'>, attrs: { readonly outputTypes?: readonly DType[] | null; readonly outputShapes?: readonly PartialShape[] | null } & BuildOptions = {}): Output<'resource'> {
   return build('IteratorFromStringHandleV2', [stringHandle], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'resource'>;
 }
 

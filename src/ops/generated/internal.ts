@@ -27,7 +27,7 @@ export function _arrayToList(input: readonly Operand[], attrs: { readonly outTyp
  * Stateful.
  * @param attrs.enableWholeMeshCompilations default: false
  */
-export function _configureDistributedTPU(inputs: readonly Operand<'int32'>[], attrs: { readonly enableWholeMeshCompilations?: boolean } & BuildOptions = {}): Output<'string'> {
+export function _configureDistributedTPU(inputs: readonly Operand<'int32'>[], attrs: { readonly enableWholeMeshCompilations?: boolean | null } & BuildOptions = {}): Output<'string'> {
   return build('_ConfigureDistributedTPU', [inputs], { enable_whole_mesh_compilations: attrs.enableWholeMeshCompilations }, attrs).output() as Output<'string'>;
 }
 
@@ -73,7 +73,7 @@ export function _eagerConst<T extends DType = DType>(input: Operand<T>, attrs: B
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3
  */
-export function _fusedBatchNormEx<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, sideInput: readonly Operand<T>[], attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly activationMode?: string | Uint8Array; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
+export function _fusedBatchNormEx<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, sideInput: readonly Operand<T>[], attrs: { readonly epsilon?: number | null; readonly exponentialAvgFactor?: number | null; readonly activationMode?: string | Uint8Array | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
   return named(build('_FusedBatchNormEx', [x, scale, offset, mean, variance, sideInput], { epsilon: attrs.epsilon, exponential_avg_factor: attrs.exponentialAvgFactor, activation_mode: attrs.activationMode, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2', 'reserveSpace3']) as { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> };
 }
 
@@ -86,7 +86,7 @@ export function _fusedBatchNormEx<T extends DType = DType, U extends DType = DTy
  * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace4, reserveSpace5, sideInputBackprop
  */
-export function _fusedBatchNormGradEx<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, offset: Operand<'float32'>, y: Operand<T>, attrs: { readonly epsilon?: number; readonly numSideInputs?: number | bigint; readonly activationMode?: string | Uint8Array; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NDHWC' | 'NCDHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U>; sideInputBackprop: Output[] } {
+export function _fusedBatchNormGradEx<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, offset: Operand<'float32'>, y: Operand<T>, attrs: { readonly epsilon?: number | null; readonly numSideInputs?: number | bigint | null; readonly activationMode?: string | Uint8Array | null; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NDHWC' | 'NCDHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U>; sideInputBackprop: Output[] } {
   return lists(build('_FusedBatchNormGradEx', [yBackprop, x, scale, reserveSpace1, reserveSpace2, reserveSpace3, offset, y], { epsilon: attrs.epsilon, num_side_inputs: attrs.numSideInputs, activation_mode: attrs.activationMode, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), [['xBackprop', 'x_backprop', false], ['scaleBackprop', 'scale_backprop', false], ['offsetBackprop', 'offset_backprop', false], ['reserveSpace4', 'reserve_space_4', false], ['reserveSpace5', 'reserve_space_5', false], ['sideInputBackprop', 'side_input_backprop', true]]) as { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U>; sideInputBackprop: Output[] };
 }
 
@@ -102,7 +102,7 @@ export function _fusedBatchNormGradEx<T extends DType = DType, U extends DType =
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _fusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand[], hostArgs: readonly Operand<'float32'>[], attrs: { readonly numArgs: number | bigint; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C'; readonly filterFormat?: 'HWIO' | 'OIHW' | 'OIHW_VECT_I'; readonly dilations?: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
+export function _fusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand[], hostArgs: readonly Operand<'float32'>[], attrs: { readonly numArgs: number | bigint; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' | null; readonly filterFormat?: 'HWIO' | 'OIHW' | 'OIHW_VECT_I' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly useCudnnOnGpu?: boolean | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): Output<T> {
   return build('_FusedConv2D', [input, filter, args, hostArgs], { num_args: attrs.numArgs, strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, filter_format: attrs.filterFormat, dilations: attrs.dilations, use_cudnn_on_gpu: attrs.useCudnnOnGpu, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
 }
 
@@ -116,7 +116,7 @@ export function _fusedConv2D<T extends DType = DType>(input: Operand<T>, filter:
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _fusedConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
+export function _fusedConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): Output<T> {
   return build('_FusedConv3D', [input, filter, args], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, padding_list: attrs.paddingList, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
 }
 
@@ -128,7 +128,7 @@ export function _fusedConv3D<T extends DType = DType>(input: Operand<T>, filter:
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _fusedDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
+export function _fusedDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): Output<T> {
   return build('_FusedDepthwiseConv2dNative', [input, filter, args], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
 }
 
@@ -140,7 +140,7 @@ export function _fusedDepthwiseConv2dNative<T extends DType = DType>(input: Oper
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _fusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, args: readonly Operand<T>[], attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions = {}): Output<T> {
+export function _fusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, args: readonly Operand<T>[], attrs: { readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions = {}): Output<T> {
   return build('_FusedMatMul', [a, b, args], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
 }
 
@@ -162,7 +162,7 @@ export function _fusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<
  * @param attrs.alpha default: 0
  * @returns deviceOutputs, hostOutputs
  */
-export function _fusedQuantizedConv2D(deviceInputs: readonly Operand[], hostInputs: readonly Operand[], attrs: { readonly tinput?: DType; readonly tfilter?: DType; readonly tbias?: DType; readonly tsummand: DType; readonly outType?: DType; readonly tdeviceOutputs?: readonly DType[]; readonly thostOutputs: readonly DType[]; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly alpha?: number } & BuildOptions): { deviceOutputs: Output[]; hostOutputs: Output[] } {
+export function _fusedQuantizedConv2D(deviceInputs: readonly Operand[], hostInputs: readonly Operand[], attrs: { readonly tinput?: DType | null; readonly tfilter?: DType | null; readonly tbias?: DType | null; readonly tsummand: DType; readonly outType?: DType | null; readonly tdeviceOutputs?: readonly DType[] | null; readonly thostOutputs: readonly DType[]; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly alpha?: number | null } & BuildOptions): { deviceOutputs: Output[]; hostOutputs: Output[] } {
   return lists(build('_FusedQuantizedConv2D', [deviceInputs, hostInputs], { Tinput: attrs.tinput, Tfilter: attrs.tfilter, Tbias: attrs.tbias, Tsummand: attrs.tsummand, out_type: attrs.outType, Tdevice_outputs: attrs.tdeviceOutputs, Thost_outputs: attrs.thostOutputs, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations, fused_ops: attrs.fusedOps, alpha: attrs.alpha }, attrs), [['deviceOutputs', 'device_outputs', true], ['hostOutputs', 'host_outputs', true]]) as { deviceOutputs: Output[]; hostOutputs: Output[] };
 }
 
@@ -184,7 +184,7 @@ export function _fusedQuantizedConv2D(deviceInputs: readonly Operand[], hostInpu
  * @param attrs.alpha default: 0
  * @returns deviceOutputs, hostOutputs
  */
-export function _fusedQuantizedDepthwiseConv2D(deviceInputs: readonly Operand[], hostInputs: readonly Operand[], attrs: { readonly tinput?: DType; readonly tfilter?: DType; readonly tbias?: DType; readonly tsummand: DType; readonly outType?: DType; readonly tdeviceOutputs?: readonly DType[]; readonly thostOutputs: readonly DType[]; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly alpha?: number } & BuildOptions): { deviceOutputs: Output[]; hostOutputs: Output[] } {
+export function _fusedQuantizedDepthwiseConv2D(deviceInputs: readonly Operand[], hostInputs: readonly Operand[], attrs: { readonly tinput?: DType | null; readonly tfilter?: DType | null; readonly tbias?: DType | null; readonly tsummand: DType; readonly outType?: DType | null; readonly tdeviceOutputs?: readonly DType[] | null; readonly thostOutputs: readonly DType[]; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly alpha?: number | null } & BuildOptions): { deviceOutputs: Output[]; hostOutputs: Output[] } {
   return lists(build('_FusedQuantizedDepthwiseConv2D', [deviceInputs, hostInputs], { Tinput: attrs.tinput, Tfilter: attrs.tfilter, Tbias: attrs.tbias, Tsummand: attrs.tsummand, out_type: attrs.outType, Tdevice_outputs: attrs.tdeviceOutputs, Thost_outputs: attrs.thostOutputs, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations, fused_ops: attrs.fusedOps, alpha: attrs.alpha }, attrs), [['deviceOutputs', 'device_outputs', true], ['hostOutputs', 'host_outputs', true]]) as { deviceOutputs: Output[]; hostOutputs: Output[] };
 }
 
@@ -192,7 +192,7 @@ export function _fusedQuantizedDepthwiseConv2D(deviceInputs: readonly Operand[],
  * TensorFlow's _HostCast.
  * @param attrs.truncate default: false
  */
-export function _hostCast<DstT extends DType = DType>(x: Operand, attrs: { readonly dstT: DstT; readonly truncate?: boolean } & BuildOptions): Output<DstT> {
+export function _hostCast<DstT extends DType = DType>(x: Operand, attrs: { readonly dstT: DstT; readonly truncate?: boolean | null } & BuildOptions): Output<DstT> {
   return build('_HostCast', [x], { DstT: attrs.dstT, Truncate: attrs.truncate }, attrs).output() as Output<DstT>;
 }
 
@@ -201,7 +201,7 @@ export function _hostCast<DstT extends DType = DType>(x: Operand, attrs: { reado
  * Stateful.
  * @param attrs.clientTerminated default: false
  */
-export function _hostRecv<tensor_type extends DType = DType>(attrs: { readonly tensorType: tensor_type; readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Output<tensor_type> {
+export function _hostRecv<tensor_type extends DType = DType>(attrs: { readonly tensorType: tensor_type; readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean | null } & BuildOptions): Output<tensor_type> {
   return build('_HostRecv', [], { tensor_type: attrs.tensorType, tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs).output() as Output<tensor_type>;
 }
 
@@ -210,7 +210,7 @@ export function _hostRecv<tensor_type extends DType = DType>(attrs: { readonly t
  * Stateful.
  * @param attrs.clientTerminated default: false
  */
-export function _hostSend(tensor: Operand, attrs: { readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Operation {
+export function _hostSend(tensor: Operand, attrs: { readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean | null } & BuildOptions): Operation {
   return build('_HostSend', [tensor], { tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs);
 }
 
@@ -229,7 +229,7 @@ export function _if(cond: Operand, input: readonly Operand[], attrs: { readonly 
  * @param attrs.enableWholeMeshCompilations default: false
  * @param attrs.tpuCancellationClosesChips default: 0
  */
-export function _initializeHostForDistributedTPU(input: Operand<'string'>, attrs: { readonly enableWholeMeshCompilations?: boolean; readonly tpuCancellationClosesChips?: number | bigint } & BuildOptions = {}): Output<'int32'> {
+export function _initializeHostForDistributedTPU(input: Operand<'string'>, attrs: { readonly enableWholeMeshCompilations?: boolean | null; readonly tpuCancellationClosesChips?: number | bigint | null } & BuildOptions = {}): Output<'int32'> {
   return build('_InitializeHostForDistributedTPU', [input], { enable_whole_mesh_compilations: attrs.enableWholeMeshCompilations, tpu_cancellation_closes_chips: attrs.tpuCancellationClosesChips }, attrs).output() as Output<'int32'>;
 }
 
@@ -248,7 +248,7 @@ export function _listToArray<T extends DType = DType>(input: readonly Operand[],
  * @param attrs.dataFormat default: "NHWC"
  * @returns output, mklOutput
  */
-export function _mklAvgPool<T extends DType = DType>(value: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklAvgPool<T extends DType = DType>(value: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklAvgPool', [value, mklInput], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -259,7 +259,7 @@ export function _mklAvgPool<T extends DType = DType>(value: Operand<T>, mklInput
  * @param attrs.dataFormat default: "NDHWC"
  * @returns output, mklOutput
  */
-export function _mklAvgPool3D<T extends DType = DType>(value: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklAvgPool3D<T extends DType = DType>(value: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklAvgPool3D', [value, mklInput], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -270,7 +270,7 @@ export function _mklAvgPool3D<T extends DType = DType>(value: Operand<T>, mklInp
  * @param attrs.dataFormat default: "NDHWC"
  * @returns output, mklOutput
  */
-export function _mklAvgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, mklOrigInput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklAvgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, mklOrigInput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklAvgPool3DGrad', [origInputShape, grad, mklOrigInput, mklGrad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -281,7 +281,7 @@ export function _mklAvgPool3DGrad<T extends DType = DType>(origInputShape: Opera
  * @param attrs.dataFormat default: "NHWC"
  * @returns output, mklOutput
  */
-export function _mklAvgPoolGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, mklOrigInput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklAvgPoolGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, mklOrigInput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklAvgPoolGrad', [origInputShape, grad, mklOrigInput, mklGrad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -292,7 +292,7 @@ export function _mklAvgPoolGrad<T extends DType = DType>(origInputShape: Operand
  * @param attrs.gradX default: false
  * @param attrs.gradY default: false
  */
-export function _mklBatchMatMul<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean; readonly adjY?: boolean; readonly gradX?: boolean; readonly gradY?: boolean } & BuildOptions = {}): Output<T> {
+export function _mklBatchMatMul<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean | null; readonly adjY?: boolean | null; readonly gradX?: boolean | null; readonly gradY?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('_MklBatchMatMul', [x, y], { adj_x: attrs.adjX, adj_y: attrs.adjY, grad_x: attrs.gradX, grad_y: attrs.gradY }, attrs).output() as Output<T>;
 }
 
@@ -303,7 +303,7 @@ export function _mklBatchMatMul<T extends DType = DType>(x: Operand<T>, y: Opera
  * @param attrs.gradX default: false
  * @param attrs.gradY default: false
  */
-export function _mklBatchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean; readonly adjY?: boolean; readonly gradX?: boolean; readonly gradY?: boolean } & BuildOptions = {}): Output<T> {
+export function _mklBatchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean | null; readonly adjY?: boolean | null; readonly gradX?: boolean | null; readonly gradY?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('_MklBatchMatMulV2', [x, y], { adj_x: attrs.adjX, adj_y: attrs.adjY, grad_x: attrs.gradX, grad_y: attrs.gradY }, attrs).output() as Output<T>;
 }
 
@@ -339,7 +339,7 @@ export function _mklConjugateTranspose<T extends DType = DType>(x: Operand<T>, p
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
-export function _mklConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
+export function _mklConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
   return named(build('_MklConv2D', [input, filter, mklInput, mklFilter], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs), ['output', 'filterOutput', 'mklOutput', 'mklFilterOutput']) as { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> };
 }
 
@@ -351,7 +351,7 @@ export function _mklConv2D<T extends DType = DType>(input: Operand<T>, filter: O
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, mklOutput
  */
-export function _mklConv2DBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilterSize: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklConv2DBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilterSize: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklConv2DBackpropFilter', [input, filterSizes, outBackprop, mklInput, mklFilterSize, mklOutBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -362,7 +362,7 @@ export function _mklConv2DBackpropFilter<T extends DType = DType>(input: Operand
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, biasGrad, mklOutput, mklBiasGrad
  */
-export function _mklConv2DBackpropFilterWithBias<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilterSize: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; biasGrad: Output<T>; mklOutput: Output<'uint8'>; mklBiasGrad: Output<'uint8'> } {
+export function _mklConv2DBackpropFilterWithBias<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilterSize: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; biasGrad: Output<T>; mklOutput: Output<'uint8'>; mklBiasGrad: Output<'uint8'> } {
   return named(build('_MklConv2DBackpropFilterWithBias', [input, filterSizes, outBackprop, mklInput, mklFilterSize, mklOutBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs), ['output', 'biasGrad', 'mklOutput', 'mklBiasGrad']) as { output: Output<T>; biasGrad: Output<T>; mklOutput: Output<'uint8'>; mklBiasGrad: Output<'uint8'> };
 }
 
@@ -374,7 +374,7 @@ export function _mklConv2DBackpropFilterWithBias<T extends DType = DType>(input:
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, mklOutput
  */
-export function _mklConv2DBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, mklInputSizes: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklConv2DBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, mklInputSizes: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklConv2DBackpropInput', [inputSizes, filter, outBackprop, mklInputSizes, mklFilter, mklOutBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -387,7 +387,7 @@ export function _mklConv2DBackpropInput<T extends DType = DType>(inputSizes: Ope
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
-export function _mklConv2DWithBias<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, bias: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklBias: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
+export function _mklConv2DWithBias<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, bias: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklBias: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
   return named(build('_MklConv2DWithBias', [input, filter, bias, mklInput, mklFilter, mklBias], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, is_filter_const: attrs.isFilterConst, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs), ['output', 'filterOutput', 'mklOutput', 'mklFilterOutput']) as { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> };
 }
 
@@ -399,7 +399,7 @@ export function _mklConv2DWithBias<T extends DType = DType>(input: Operand<T>, f
  * @param attrs.dilations default: [1, 1, 1, 1, 1]
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
-export function _mklConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
+export function _mklConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
   return named(build('_MklConv3D', [input, filter, mklInput, mklFilter], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs), ['output', 'filterOutput', 'mklOutput', 'mklFilterOutput']) as { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> };
 }
 
@@ -409,7 +409,7 @@ export function _mklConv3D<T extends DType = DType>(input: Operand<T>, filter: O
  * @param attrs.dilations default: [1, 1, 1, 1, 1]
  * @returns output, mklOutput
  */
-export function _mklConv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilterSize: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklConv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilterSize: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklConv3DBackpropFilterV2', [input, filterSizes, outBackprop, mklInput, mklFilterSize, mklOutBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -420,7 +420,7 @@ export function _mklConv3DBackpropFilterV2<T extends DType = DType>(input: Opera
  * @param attrs.dataFormat default: "NDHWC"
  * @returns output, mklOutput
  */
-export function _mklConv3DBackpropInputV2<T extends DType = DType>(inputSizes: Operand, filter: Operand<T>, outBackprop: Operand<T>, mklInputSizes: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklConv3DBackpropInputV2<T extends DType = DType>(inputSizes: Operand, filter: Operand<T>, outBackprop: Operand<T>, mklInputSizes: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklConv3DBackpropInputV2', [inputSizes, filter, outBackprop, mklInputSizes, mklFilter, mklOutBackprop], { strides: attrs.strides, dilations: attrs.dilations, padding: attrs.padding, data_format: attrs.dataFormat }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -432,7 +432,7 @@ export function _mklConv3DBackpropInputV2<T extends DType = DType>(inputSizes: O
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
-export function _mklDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
+export function _mklDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
   return named(build('_MklDepthwiseConv2dNative', [input, filter, mklInput, mklFilter], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs), ['output', 'filterOutput', 'mklOutput', 'mklFilterOutput']) as { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> };
 }
 
@@ -443,7 +443,7 @@ export function _mklDepthwiseConv2dNative<T extends DType = DType>(input: Operan
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, mklOutput
  */
-export function _mklDepthwiseConv2dNativeBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklDepthwiseConv2dNativeBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklDepthwiseConv2dNativeBackpropFilter', [input, filterSizes, outBackprop, mklInput, mklFilter, mklOutBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -454,7 +454,7 @@ export function _mklDepthwiseConv2dNativeBackpropFilter<T extends DType = DType>
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, mklOutput
  */
-export function _mklDepthwiseConv2dNativeBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklDepthwiseConv2dNativeBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklDepthwiseConv2dNativeBackpropInput', [inputSizes, filter, outBackprop, mklInput, mklFilter, mklOutBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -465,7 +465,7 @@ export function _mklDepthwiseConv2dNativeBackpropInput<T extends DType = DType>(
  * @param attrs.mode default: "SCALED"
  * @param attrs.dtype one of bfloat16, float32; default: float32
  */
-export function _mklDequantize(input: Operand, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly narrowRange?: boolean; readonly axis?: number | bigint; readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED'; readonly dtype?: DType } & BuildOptions = {}): Output {
+export function _mklDequantize(input: Operand, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly narrowRange?: boolean | null; readonly axis?: number | bigint | null; readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED' | null; readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('_MklDequantize', [input, minRange, maxRange], { narrow_range: attrs.narrowRange, axis: attrs.axis, mode: attrs.mode, dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -500,7 +500,7 @@ export function _mklEluGrad<T extends DType = DType>(gradients: Operand<T>, feat
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _mklFusedBatchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand<T>, args: readonly Operand<T>[], attrs: { readonly adjX?: boolean; readonly adjY?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions = {}): Output<T> {
+export function _mklFusedBatchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand<T>, args: readonly Operand<T>[], attrs: { readonly adjX?: boolean | null; readonly adjY?: boolean | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions = {}): Output<T> {
   return build('_MklFusedBatchMatMulV2', [x, y, args], { adj_x: attrs.adjX, adj_y: attrs.adjY, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
 }
 
@@ -512,7 +512,7 @@ export function _mklFusedBatchMatMulV2<T extends DType = DType>(x: Operand<T>, y
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, mklY, mklBatchMean, mklBatchVariance, mklReserveSpace1, mklReserveSpace2
  */
-export function _mklFusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, mean: Operand<T>, variance: Operand<T>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: string | Uint8Array; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'> } {
+export function _mklFusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, mean: Operand<T>, variance: Operand<T>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: string | Uint8Array | null; readonly exponentialAvgFactor?: number | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'> } {
   return named(build('_MklFusedBatchNorm', [x, scale, offset, mean, variance, mklX, mklScale, mklOffset, mklMean, mklVariance], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, exponential_avg_factor: attrs.exponentialAvgFactor, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2', 'mklY', 'mklBatchMean', 'mklBatchVariance', 'mklReserveSpace1', 'mklReserveSpace2']) as { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'> };
 }
 
@@ -525,7 +525,7 @@ export function _mklFusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3, mklY, mklBatchMean, mklBatchVariance, mklReserveSpace1, mklReserveSpace2, mklReserveSpace3
  */
-export function _mklFusedBatchNormEx<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, sideInput: readonly Operand<T>[], mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, mklSideInput: readonly Operand<'uint8'>[], attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly activationMode?: string | Uint8Array; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'>; mklReserveSpace3: Output<'uint8'> } {
+export function _mklFusedBatchNormEx<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, sideInput: readonly Operand<T>[], mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, mklSideInput: readonly Operand<'uint8'>[], attrs: { readonly epsilon?: number | null; readonly exponentialAvgFactor?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly activationMode?: string | Uint8Array | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'>; mklReserveSpace3: Output<'uint8'> } {
   return named(build('_MklFusedBatchNormEx', [x, scale, offset, mean, variance, sideInput, mklX, mklScale, mklOffset, mklMean, mklVariance, mklSideInput], { epsilon: attrs.epsilon, exponential_avg_factor: attrs.exponentialAvgFactor, data_format: attrs.dataFormat, activation_mode: attrs.activationMode, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2', 'reserveSpace3', 'mklY', 'mklBatchMean', 'mklBatchVariance', 'mklReserveSpace1', 'mklReserveSpace2', 'mklReserveSpace3']) as { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'>; mklReserveSpace3: Output<'uint8'> };
 }
 
@@ -536,7 +536,7 @@ export function _mklFusedBatchNormEx<T extends DType = DType, U extends DType = 
  * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4, mklXBackprop, mklScaleBackprop, mklOffsetBackprop, mklReserveSpace3, mklReserveSpace4
  */
-export function _mklFusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<T>, reserveSpace1: Operand<T>, reserveSpace2: Operand<T>, mklYBackprop: Operand<'uint8'>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklReserveSpace1: Operand<'uint8'>, mklReserveSpace2: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: string | Uint8Array; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace3: Output<'uint8'>; mklReserveSpace4: Output<'uint8'> } {
+export function _mklFusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<T>, reserveSpace1: Operand<T>, reserveSpace2: Operand<T>, mklYBackprop: Operand<'uint8'>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklReserveSpace1: Operand<'uint8'>, mklReserveSpace2: Operand<'uint8'>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: string | Uint8Array | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace3: Output<'uint8'>; mklReserveSpace4: Output<'uint8'> } {
   return named(build('_MklFusedBatchNormGrad', [yBackprop, x, scale, reserveSpace1, reserveSpace2, mklYBackprop, mklX, mklScale, mklReserveSpace1, mklReserveSpace2], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['xBackprop', 'scaleBackprop', 'offsetBackprop', 'reserveSpace3', 'reserveSpace4', 'mklXBackprop', 'mklScaleBackprop', 'mklOffsetBackprop', 'mklReserveSpace3', 'mklReserveSpace4']) as { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace3: Output<'uint8'>; mklReserveSpace4: Output<'uint8'> };
 }
 
@@ -547,7 +547,7 @@ export function _mklFusedBatchNormGrad<T extends DType = DType>(yBackprop: Opera
  * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4, mklXBackprop, mklScaleBackprop, mklOffsetBackprop, mklReserveSpace3, mklReserveSpace4
  */
-export function _mklFusedBatchNormGradV2<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, mklYBackprop: Operand<'uint8'>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklReserveSpace1: Operand<'uint8'>, mklReserveSpace2: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace3: Output<'uint8'>; mklReserveSpace4: Output<'uint8'> } {
+export function _mklFusedBatchNormGradV2<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, mklYBackprop: Operand<'uint8'>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklReserveSpace1: Operand<'uint8'>, mklReserveSpace2: Operand<'uint8'>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace3: Output<'uint8'>; mklReserveSpace4: Output<'uint8'> } {
   return named(build('_MklFusedBatchNormGradV2', [yBackprop, x, scale, reserveSpace1, reserveSpace2, mklYBackprop, mklX, mklScale, mklReserveSpace1, mklReserveSpace2], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['xBackprop', 'scaleBackprop', 'offsetBackprop', 'reserveSpace3', 'reserveSpace4', 'mklXBackprop', 'mklScaleBackprop', 'mklOffsetBackprop', 'mklReserveSpace3', 'mklReserveSpace4']) as { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace3: Output<'uint8'>; mklReserveSpace4: Output<'uint8'> };
 }
 
@@ -558,7 +558,7 @@ export function _mklFusedBatchNormGradV2<T extends DType = DType, U extends DTyp
  * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace4, reserveSpace5, mklXBackprop, mklScaleBackprop, mklOffsetBackprop, mklReserveSpace4, mklReserveSpace5
  */
-export function _mklFusedBatchNormGradV3<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, mklYBackprop: Operand<'uint8'>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklReserveSpace1: Operand<'uint8'>, mklReserveSpace2: Operand<'uint8'>, mklReserveSpace3: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace4: Output<'uint8'>; mklReserveSpace5: Output<'uint8'> } {
+export function _mklFusedBatchNormGradV3<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, mklYBackprop: Operand<'uint8'>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklReserveSpace1: Operand<'uint8'>, mklReserveSpace2: Operand<'uint8'>, mklReserveSpace3: Operand<'uint8'>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace4: Output<'uint8'>; mklReserveSpace5: Output<'uint8'> } {
   return named(build('_MklFusedBatchNormGradV3', [yBackprop, x, scale, reserveSpace1, reserveSpace2, reserveSpace3, mklYBackprop, mklX, mklScale, mklReserveSpace1, mklReserveSpace2, mklReserveSpace3], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['xBackprop', 'scaleBackprop', 'offsetBackprop', 'reserveSpace4', 'reserveSpace5', 'mklXBackprop', 'mklScaleBackprop', 'mklOffsetBackprop', 'mklReserveSpace4', 'mklReserveSpace5']) as { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace4: Output<'uint8'>; mklReserveSpace5: Output<'uint8'> };
 }
 
@@ -570,7 +570,7 @@ export function _mklFusedBatchNormGradV3<T extends DType = DType, U extends DTyp
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, mklY, mklBatchMean, mklBatchVariance, mklReserveSpace1, mklReserveSpace2
  */
-export function _mklFusedBatchNormV2<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'> } {
+export function _mklFusedBatchNormV2<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly exponentialAvgFactor?: number | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'> } {
   return named(build('_MklFusedBatchNormV2', [x, scale, offset, mean, variance, mklX, mklScale, mklOffset, mklMean, mklVariance], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, exponential_avg_factor: attrs.exponentialAvgFactor, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2', 'mklY', 'mklBatchMean', 'mklBatchVariance', 'mklReserveSpace1', 'mklReserveSpace2']) as { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'> };
 }
 
@@ -582,7 +582,7 @@ export function _mklFusedBatchNormV2<T extends DType = DType, U extends DType = 
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3, mklY, mklBatchMean, mklBatchVariance, mklReserveSpace1, mklReserveSpace2, mklReserveSpace3
  */
-export function _mklFusedBatchNormV3<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'>; mklReserveSpace3: Output<'uint8'> } {
+export function _mklFusedBatchNormV3<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly exponentialAvgFactor?: number | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'>; mklReserveSpace3: Output<'uint8'> } {
   return named(build('_MklFusedBatchNormV3', [x, scale, offset, mean, variance, mklX, mklScale, mklOffset, mklMean, mklVariance], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, exponential_avg_factor: attrs.exponentialAvgFactor, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2', 'reserveSpace3', 'mklY', 'mklBatchMean', 'mklBatchVariance', 'mklReserveSpace1', 'mklReserveSpace2', 'mklReserveSpace3']) as { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'>; mklReserveSpace3: Output<'uint8'> };
 }
 
@@ -598,7 +598,7 @@ export function _mklFusedBatchNormV3<T extends DType = DType, U extends DType = 
  * @param attrs.leakyreluAlpha default: 0.2
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
-export function _mklFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
+export function _mklFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null; readonly useCudnnOnGpu?: boolean | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
   return named(build('_MklFusedConv2D', [input, filter, args, mklInput, mklFilter, mklArgs], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations, use_cudnn_on_gpu: attrs.useCudnnOnGpu, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs), ['output', 'filterOutput', 'mklOutput', 'mklFilterOutput']) as { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> };
 }
 
@@ -612,7 +612,7 @@ export function _mklFusedConv2D<T extends DType = DType>(input: Operand<T>, filt
  * @param attrs.leakyreluAlpha default: 0.2
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
-export function _mklFusedDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
+export function _mklFusedDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
   return named(build('_MklFusedDepthwiseConv2dNative', [input, filter, args, mklInput, mklFilter, mklArgs], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs), ['output', 'filterOutput', 'mklOutput', 'mklFilterOutput']) as { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> };
 }
 
@@ -622,7 +622,7 @@ export function _mklFusedDepthwiseConv2dNative<T extends DType = DType>(input: O
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _mklFusedInstanceNorm<T extends DType = DType>(x: Operand<T>, gamma: Operand<T>, beta: Operand<T>, attrs: { readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number; readonly reductionAxes: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklFusedInstanceNorm<T extends DType = DType>(x: Operand<T>, gamma: Operand<T>, beta: Operand<T>, attrs: { readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null; readonly reductionAxes: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklFusedInstanceNorm', [x, gamma, beta], { fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha, reduction_axes: attrs.reductionAxes }, attrs).output() as Output<T>;
 }
 
@@ -636,7 +636,7 @@ export function _mklFusedInstanceNorm<T extends DType = DType>(x: Operand<T>, ga
  * @param attrs.leakyreluAlpha default: 0.2
  * @returns product, mklProduct
  */
-export function _mklFusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, args: readonly Operand<T>[], mklA: Operand<'uint8'>, mklB: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], attrs: { readonly isFilterConst?: boolean; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions = {}): { product: Output<T>; mklProduct: Output<'uint8'> } {
+export function _mklFusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, args: readonly Operand<T>[], mklA: Operand<'uint8'>, mklB: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], attrs: { readonly isFilterConst?: boolean | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions = {}): { product: Output<T>; mklProduct: Output<'uint8'> } {
   return named(build('_MklFusedMatMul', [a, b, args, mklA, mklB, mklArgs], { is_filter_const: attrs.isFilterConst, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs), ['product', 'mklProduct']) as { product: Output<T>; mklProduct: Output<'uint8'> };
 }
 
@@ -651,7 +651,7 @@ export function _mklFusedMish<T extends DType = DType>(features: Operand<T>, att
  * TensorFlow's _MklLayerNorm.
  * @param attrs.epsilon default: 0.001
  */
-export function _mklLayerNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, attrs: { readonly epsilon?: number } & BuildOptions = {}): Output<T> {
+export function _mklLayerNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, attrs: { readonly epsilon?: number | null } & BuildOptions = {}): Output<T> {
   return build('_MklLayerNorm', [x, scale, offset], { epsilon: attrs.epsilon }, attrs).output() as Output<T>;
 }
 
@@ -660,7 +660,7 @@ export function _mklLayerNorm<T extends DType = DType>(x: Operand<T>, scale: Ope
  * @param attrs.alpha default: 0.2
  * @returns activations, mklActivations
  */
-export function _mklLeakyRelu<T extends DType = DType>(features: Operand<T>, mklFeatures: Operand<'uint8'>, attrs: { readonly alpha?: number } & BuildOptions = {}): { activations: Output<T>; mklActivations: Output<'uint8'> } {
+export function _mklLeakyRelu<T extends DType = DType>(features: Operand<T>, mklFeatures: Operand<'uint8'>, attrs: { readonly alpha?: number | null } & BuildOptions = {}): { activations: Output<T>; mklActivations: Output<'uint8'> } {
   return named(build('_MklLeakyRelu', [features, mklFeatures], { alpha: attrs.alpha }, attrs), ['activations', 'mklActivations']) as { activations: Output<T>; mklActivations: Output<'uint8'> };
 }
 
@@ -669,7 +669,7 @@ export function _mklLeakyRelu<T extends DType = DType>(features: Operand<T>, mkl
  * @param attrs.alpha default: 0.2
  * @returns backprops, mklBackprops
  */
-export function _mklLeakyReluGrad<T extends DType = DType>(gradients: Operand<T>, features: Operand<T>, mklGradients: Operand<'uint8'>, mklFeatures: Operand<'uint8'>, attrs: { readonly alpha?: number } & BuildOptions = {}): { backprops: Output<T>; mklBackprops: Output<'uint8'> } {
+export function _mklLeakyReluGrad<T extends DType = DType>(gradients: Operand<T>, features: Operand<T>, mklGradients: Operand<'uint8'>, mklFeatures: Operand<'uint8'>, attrs: { readonly alpha?: number | null } & BuildOptions = {}): { backprops: Output<T>; mklBackprops: Output<'uint8'> } {
   return named(build('_MklLeakyReluGrad', [gradients, features, mklGradients, mklFeatures], { alpha: attrs.alpha }, attrs), ['backprops', 'mklBackprops']) as { backprops: Output<T>; mklBackprops: Output<'uint8'> };
 }
 
@@ -680,7 +680,7 @@ export function _mklLeakyReluGrad<T extends DType = DType>(gradients: Operand<T>
  * @param attrs.gradA default: false
  * @param attrs.gradB default: false
  */
-export function _mklMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly gradA?: boolean; readonly gradB?: boolean } & BuildOptions = {}): Output<T> {
+export function _mklMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, attrs: { readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly gradA?: boolean | null; readonly gradB?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('_MklMatMul', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, grad_a: attrs.gradA, grad_b: attrs.gradB }, attrs).output() as Output<T>;
 }
 
@@ -693,7 +693,7 @@ export function _mklMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>
  * @param attrs.workspaceEnabled default: false
  * @returns output, workspace, mklOutput, mklWorkspace
  */
-export function _mklMaxPool<T extends DType = DType>(input: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly workspaceEnabled?: boolean } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'>; mklOutput: Output<'uint8'>; mklWorkspace: Output<'uint8'> } {
+export function _mklMaxPool<T extends DType = DType>(input: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly workspaceEnabled?: boolean | null } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'>; mklOutput: Output<'uint8'>; mklWorkspace: Output<'uint8'> } {
   return named(build('_MklMaxPool', [input, mklInput], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, workspace_enabled: attrs.workspaceEnabled }, attrs), ['output', 'workspace', 'mklOutput', 'mklWorkspace']) as { output: Output<T>; workspace: Output<'uint8'>; mklOutput: Output<'uint8'>; mklWorkspace: Output<'uint8'> };
 }
 
@@ -705,7 +705,7 @@ export function _mklMaxPool<T extends DType = DType>(input: Operand<T>, mklInput
  * @param attrs.workspaceEnabled default: false
  * @returns output, workspace, mklOutput, mklWorkspace
  */
-export function _mklMaxPool3D<T extends DType = DType>(input: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly workspaceEnabled?: boolean } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'>; mklOutput: Output<'uint8'>; mklWorkspace: Output<'uint8'> } {
+export function _mklMaxPool3D<T extends DType = DType>(input: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly workspaceEnabled?: boolean | null } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'>; mklOutput: Output<'uint8'>; mklWorkspace: Output<'uint8'> } {
   return named(build('_MklMaxPool3D', [input, mklInput], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, workspace_enabled: attrs.workspaceEnabled }, attrs), ['output', 'workspace', 'mklOutput', 'mklWorkspace']) as { output: Output<T>; workspace: Output<'uint8'>; mklOutput: Output<'uint8'>; mklWorkspace: Output<'uint8'> };
 }
 
@@ -717,7 +717,7 @@ export function _mklMaxPool3D<T extends DType = DType>(input: Operand<T>, mklInp
  * @param attrs.workspaceEnabled default: false
  * @returns output, mklOutput
  */
-export function _mklMaxPool3DGrad<T extends DType = DType>(origInput: Operand, origOutput: Operand, grad: Operand<T>, workspace: Operand<'uint8'>, mklOrigInput: Operand<'uint8'>, mklOrigOutput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, mklWorkspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly workspaceEnabled?: boolean } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklMaxPool3DGrad<T extends DType = DType>(origInput: Operand, origOutput: Operand, grad: Operand<T>, workspace: Operand<'uint8'>, mklOrigInput: Operand<'uint8'>, mklOrigOutput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, mklWorkspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly workspaceEnabled?: boolean | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklMaxPool3DGrad', [origInput, origOutput, grad, workspace, mklOrigInput, mklOrigOutput, mklGrad, mklWorkspace], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, workspace_enabled: attrs.workspaceEnabled }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -730,7 +730,7 @@ export function _mklMaxPool3DGrad<T extends DType = DType>(origInput: Operand, o
  * @param attrs.explicitPaddings default: []
  * @returns output, mklOutput
  */
-export function _mklMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, workspace: Operand<'uint8'>, mklOrigInput: Operand<'uint8'>, mklOrigOutput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, mklWorkspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly workspaceEnabled?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
+export function _mklMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, workspace: Operand<'uint8'>, mklOrigInput: Operand<'uint8'>, mklOrigOutput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, mklWorkspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly workspaceEnabled?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
   return named(build('_MklMaxPoolGrad', [origInput, origOutput, grad, workspace, mklOrigInput, mklOrigOutput, mklGrad, mklWorkspace], { ksize: attrs.ksize, strides: attrs.strides, workspace_enabled: attrs.workspaceEnabled, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings }, attrs), ['output', 'mklOutput']) as { output: Output<T>; mklOutput: Output<'uint8'> };
 }
 
@@ -740,7 +740,7 @@ export function _mklMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, 
  * @param attrs.strides at least 4
  * @param attrs.dataFormat default: "NHWC"
  */
-export function _mklNativeAvgPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
+export function _mklNativeAvgPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): Output<T> {
   return build('_MklNativeAvgPool', [value], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -750,7 +750,7 @@ export function _mklNativeAvgPool<T extends DType = DType>(value: Operand<T>, at
  * @param attrs.strides at least 5
  * @param attrs.dataFormat default: "NDHWC"
  */
-export function _mklNativeAvgPool3D<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
+export function _mklNativeAvgPool3D<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): Output<T> {
   return build('_MklNativeAvgPool3D', [value], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -760,7 +760,7 @@ export function _mklNativeAvgPool3D<T extends DType = DType>(value: Operand<T>, 
  * @param attrs.strides at least 5
  * @param attrs.dataFormat default: "NDHWC"
  */
-export function _mklNativeAvgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
+export function _mklNativeAvgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): Output<T> {
   return build('_MklNativeAvgPool3DGrad', [origInputShape, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -770,7 +770,7 @@ export function _mklNativeAvgPool3DGrad<T extends DType = DType>(origInputShape:
  * @param attrs.strides at least 4
  * @param attrs.dataFormat default: "NHWC"
  */
-export function _mklNativeAvgPoolGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
+export function _mklNativeAvgPoolGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): Output<T> {
   return build('_MklNativeAvgPoolGrad', [origInputShape, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -782,7 +782,7 @@ export function _mklNativeAvgPoolGrad<T extends DType = DType>(origInputShape: O
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function _mklNativeConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativeConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativeConv2D', [input, filter], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, is_filter_const: attrs.isFilterConst, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -793,7 +793,7 @@ export function _mklNativeConv2D<T extends DType = DType>(input: Operand<T>, fil
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function _mklNativeConv2DBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativeConv2DBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativeConv2DBackpropFilter', [input, filterSizes, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -804,7 +804,7 @@ export function _mklNativeConv2DBackpropFilter<T extends DType = DType>(input: O
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, biasGrad
  */
-export function _mklNativeConv2DBackpropFilterWithBias<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; biasGrad: Output<T> } {
+export function _mklNativeConv2DBackpropFilterWithBias<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; biasGrad: Output<T> } {
   return named(build('_MklNativeConv2DBackpropFilterWithBias', [input, filterSizes, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs), ['output', 'biasGrad']) as { output: Output<T>; biasGrad: Output<T> };
 }
 
@@ -815,7 +815,7 @@ export function _mklNativeConv2DBackpropFilterWithBias<T extends DType = DType>(
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function _mklNativeConv2DBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativeConv2DBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativeConv2DBackpropInput', [inputSizes, filter, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -827,7 +827,7 @@ export function _mklNativeConv2DBackpropInput<T extends DType = DType>(inputSize
  * @param attrs.explicitPaddings default: []
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function _mklNativeConv2DWithBias<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, bias: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativeConv2DWithBias<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, bias: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativeConv2DWithBias', [input, filter, bias], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -838,7 +838,7 @@ export function _mklNativeConv2DWithBias<T extends DType = DType>(input: Operand
  * @param attrs.dataFormat default: "NDHWC"
  * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
-export function _mklNativeConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativeConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativeConv3D', [input, filter], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -847,7 +847,7 @@ export function _mklNativeConv3D<T extends DType = DType>(input: Operand<T>, fil
  * @param attrs.dataFormat default: "NDHWC"
  * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
-export function _mklNativeConv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativeConv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativeConv3DBackpropFilterV2', [input, filterSizes, outBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -857,7 +857,7 @@ export function _mklNativeConv3DBackpropFilterV2<T extends DType = DType>(input:
  * @param attrs.dilations default: [1, 1, 1, 1, 1]
  * @param attrs.dataFormat default: "NDHWC"
  */
-export function _mklNativeConv3DBackpropInputV2<T extends DType = DType>(inputSizes: Operand, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
+export function _mklNativeConv3DBackpropInputV2<T extends DType = DType>(inputSizes: Operand, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): Output<T> {
   return build('_MklNativeConv3DBackpropInputV2', [inputSizes, filter, outBackprop], { strides: attrs.strides, dilations: attrs.dilations, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -868,7 +868,7 @@ export function _mklNativeConv3DBackpropInputV2<T extends DType = DType>(inputSi
  * @param attrs.explicitPaddings default: []
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function _mklNativeDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativeDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativeDepthwiseConv2dNative', [input, filter], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -878,7 +878,7 @@ export function _mklNativeDepthwiseConv2dNative<T extends DType = DType>(input: 
  * @param attrs.explicitPaddings default: []
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function _mklNativeDepthwiseConv2dNativeBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativeDepthwiseConv2dNativeBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativeDepthwiseConv2dNativeBackpropFilter', [input, filterSizes, outBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -888,7 +888,7 @@ export function _mklNativeDepthwiseConv2dNativeBackpropFilter<T extends DType = 
  * @param attrs.explicitPaddings default: []
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function _mklNativeDepthwiseConv2dNativeBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativeDepthwiseConv2dNativeBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativeDepthwiseConv2dNativeBackpropInput', [inputSizes, filter, outBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -900,7 +900,7 @@ export function _mklNativeDepthwiseConv2dNativeBackpropInput<T extends DType = D
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2
  */
-export function _mklNativeFusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, mean: Operand<T>, variance: Operand<T>, attrs: { readonly epsilon?: number; readonly dataFormat?: string | Uint8Array; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T> } {
+export function _mklNativeFusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, mean: Operand<T>, variance: Operand<T>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: string | Uint8Array | null; readonly exponentialAvgFactor?: number | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T> } {
   return named(build('_MklNativeFusedBatchNorm', [x, scale, offset, mean, variance], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, exponential_avg_factor: attrs.exponentialAvgFactor, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2']) as { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T> };
 }
 
@@ -913,7 +913,7 @@ export function _mklNativeFusedBatchNorm<T extends DType = DType>(x: Operand<T>,
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3
  */
-export function _mklNativeFusedBatchNormEx<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, sideInput: readonly Operand<T>[], attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly activationMode?: string | Uint8Array; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
+export function _mklNativeFusedBatchNormEx<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, sideInput: readonly Operand<T>[], attrs: { readonly epsilon?: number | null; readonly exponentialAvgFactor?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly activationMode?: string | Uint8Array | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
   return named(build('_MklNativeFusedBatchNormEx', [x, scale, offset, mean, variance, sideInput], { epsilon: attrs.epsilon, exponential_avg_factor: attrs.exponentialAvgFactor, data_format: attrs.dataFormat, activation_mode: attrs.activationMode, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2', 'reserveSpace3']) as { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> };
 }
 
@@ -924,7 +924,7 @@ export function _mklNativeFusedBatchNormEx<T extends DType = DType, U extends DT
  * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4
  */
-export function _mklNativeFusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<T>, reserveSpace1: Operand<T>, reserveSpace2: Operand<T>, attrs: { readonly epsilon?: number; readonly dataFormat?: string | Uint8Array; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T> } {
+export function _mklNativeFusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<T>, reserveSpace1: Operand<T>, reserveSpace2: Operand<T>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: string | Uint8Array | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T> } {
   return named(build('_MklNativeFusedBatchNormGrad', [yBackprop, x, scale, reserveSpace1, reserveSpace2], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['xBackprop', 'scaleBackprop', 'offsetBackprop', 'reserveSpace3', 'reserveSpace4']) as { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T> };
 }
 
@@ -935,7 +935,7 @@ export function _mklNativeFusedBatchNormGrad<T extends DType = DType>(yBackprop:
  * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4
  */
-export function _mklNativeFusedBatchNormGradV2<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U> } {
+export function _mklNativeFusedBatchNormGradV2<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U> } {
   return named(build('_MklNativeFusedBatchNormGradV2', [yBackprop, x, scale, reserveSpace1, reserveSpace2], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['xBackprop', 'scaleBackprop', 'offsetBackprop', 'reserveSpace3', 'reserveSpace4']) as { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U> };
 }
 
@@ -946,7 +946,7 @@ export function _mklNativeFusedBatchNormGradV2<T extends DType = DType, U extend
  * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace4, reserveSpace5
  */
-export function _mklNativeFusedBatchNormGradV3<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U> } {
+export function _mklNativeFusedBatchNormGradV3<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U> } {
   return named(build('_MklNativeFusedBatchNormGradV3', [yBackprop, x, scale, reserveSpace1, reserveSpace2, reserveSpace3], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, is_training: attrs.isTraining }, attrs), ['xBackprop', 'scaleBackprop', 'offsetBackprop', 'reserveSpace4', 'reserveSpace5']) as { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U> };
 }
 
@@ -958,7 +958,7 @@ export function _mklNativeFusedBatchNormGradV3<T extends DType = DType, U extend
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2
  */
-export function _mklNativeFusedBatchNormV2<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U> } {
+export function _mklNativeFusedBatchNormV2<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly exponentialAvgFactor?: number | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U> } {
   return named(build('_MklNativeFusedBatchNormV2', [x, scale, offset, mean, variance], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, exponential_avg_factor: attrs.exponentialAvgFactor, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2']) as { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U> };
 }
 
@@ -970,7 +970,7 @@ export function _mklNativeFusedBatchNormV2<T extends DType = DType, U extends DT
  * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3
  */
-export function _mklNativeFusedBatchNormV3<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
+export function _mklNativeFusedBatchNormV3<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly exponentialAvgFactor?: number | null; readonly isTraining?: boolean | null } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
   return named(build('_MklNativeFusedBatchNormV3', [x, scale, offset, mean, variance], { epsilon: attrs.epsilon, data_format: attrs.dataFormat, exponential_avg_factor: attrs.exponentialAvgFactor, is_training: attrs.isTraining }, attrs), ['y', 'batchMean', 'batchVariance', 'reserveSpace1', 'reserveSpace2', 'reserveSpace3']) as { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> };
 }
 
@@ -987,7 +987,7 @@ export function _mklNativeFusedBatchNormV3<T extends DType = DType, U extends DT
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _mklNativeFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand[], hostArgs: readonly Operand<'float32'>[], attrs: { readonly numArgs: number | bigint; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly filterFormat?: 'HWIO' | 'OIHW'; readonly dilations?: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
+export function _mklNativeFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand[], hostArgs: readonly Operand<'float32'>[], attrs: { readonly numArgs: number | bigint; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly filterFormat?: 'HWIO' | 'OIHW' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly useCudnnOnGpu?: boolean | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): Output<T> {
   return build('_MklNativeFusedConv2D', [input, filter, args, hostArgs], { num_args: attrs.numArgs, strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, filter_format: attrs.filterFormat, dilations: attrs.dilations, use_cudnn_on_gpu: attrs.useCudnnOnGpu, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
 }
 
@@ -1002,7 +1002,7 @@ export function _mklNativeFusedConv2D<T extends DType = DType>(input: Operand<T>
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _mklNativeFusedConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
+export function _mklNativeFusedConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): Output<T> {
   return build('_MklNativeFusedConv3D', [input, filter, args], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, padding_list: attrs.paddingList, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
 }
 
@@ -1015,7 +1015,7 @@ export function _mklNativeFusedConv3D<T extends DType = DType>(input: Operand<T>
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _mklNativeFusedDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
+export function _mklNativeFusedDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): Output<T> {
   return build('_MklNativeFusedDepthwiseConv2dNative', [input, filter, args], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
 }
 
@@ -1028,7 +1028,7 @@ export function _mklNativeFusedDepthwiseConv2dNative<T extends DType = DType>(in
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _mklNativeFusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, args: readonly Operand<T>[], attrs: { readonly isFilterConst?: boolean; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions = {}): Output<T> {
+export function _mklNativeFusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, args: readonly Operand<T>[], attrs: { readonly isFilterConst?: boolean | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions = {}): Output<T> {
   return build('_MklNativeFusedMatMul', [a, b, args], { is_filter_const: attrs.isFilterConst, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
 }
 
@@ -1041,7 +1041,7 @@ export function _mklNativeFusedMatMul<T extends DType = DType>(a: Operand<T>, b:
  * @param attrs.workspaceEnabled default: false
  * @returns output, workspace
  */
-export function _mklNativeMaxPool<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly workspaceEnabled?: boolean } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'> } {
+export function _mklNativeMaxPool<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly workspaceEnabled?: boolean | null } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'> } {
   return named(build('_MklNativeMaxPool', [input], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, workspace_enabled: attrs.workspaceEnabled }, attrs), ['output', 'workspace']) as { output: Output<T>; workspace: Output<'uint8'> };
 }
 
@@ -1053,7 +1053,7 @@ export function _mklNativeMaxPool<T extends DType = DType>(input: Operand<T>, at
  * @param attrs.workspaceEnabled default: false
  * @returns output, workspace
  */
-export function _mklNativeMaxPool3D<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly workspaceEnabled?: boolean } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'> } {
+export function _mklNativeMaxPool3D<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly workspaceEnabled?: boolean | null } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'> } {
   return named(build('_MklNativeMaxPool3D', [input], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, workspace_enabled: attrs.workspaceEnabled }, attrs), ['output', 'workspace']) as { output: Output<T>; workspace: Output<'uint8'> };
 }
 
@@ -1064,7 +1064,7 @@ export function _mklNativeMaxPool3D<T extends DType = DType>(input: Operand<T>, 
  * @param attrs.dataFormat default: "NDHWC"
  * @param attrs.workspaceEnabled default: false
  */
-export function _mklNativeMaxPool3DGrad<T extends DType = DType>(origInput: Operand, origOutput: Operand, grad: Operand<T>, workspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly workspaceEnabled?: boolean } & BuildOptions): Output<T> {
+export function _mklNativeMaxPool3DGrad<T extends DType = DType>(origInput: Operand, origOutput: Operand, grad: Operand<T>, workspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null; readonly workspaceEnabled?: boolean | null } & BuildOptions): Output<T> {
   return build('_MklNativeMaxPool3DGrad', [origInput, origOutput, grad, workspace], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, workspace_enabled: attrs.workspaceEnabled }, attrs).output() as Output<T>;
 }
 
@@ -1076,7 +1076,7 @@ export function _mklNativeMaxPool3DGrad<T extends DType = DType>(origInput: Oper
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.explicitPaddings default: []
  */
-export function _mklNativeMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, workspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly workspaceEnabled?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativeMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, workspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly workspaceEnabled?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly explicitPaddings?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativeMaxPoolGrad', [origInput, origOutput, grad, workspace], { ksize: attrs.ksize, strides: attrs.strides, workspace_enabled: attrs.workspaceEnabled, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings }, attrs).output() as Output<T>;
 }
 
@@ -1087,7 +1087,7 @@ export function _mklNativeMaxPoolGrad<T extends DType = DType>(origInput: Operan
  * @param attrs.isFilterConst default: false
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function _mklNativePadWithConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isFilterConst?: boolean; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function _mklNativePadWithConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isFilterConst?: boolean | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('_MklNativePadWithConv2D', [input, filter, paddings], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, data_format: attrs.dataFormat, is_filter_const: attrs.isFilterConst, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -1100,7 +1100,7 @@ export function _mklNativePadWithConv2D<T extends DType = DType>(input: Operand<
  * @param attrs.epsilon default: 0.0001
  * @param attrs.leakyreluAlpha default: 0.2
  */
-export function _mklNativePadWithFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
+export function _mklNativePadWithFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): Output<T> {
   return build('_MklNativePadWithFusedConv2D', [input, filter, args, paddings], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
 }
 
@@ -1113,7 +1113,7 @@ export function _mklNativePadWithFusedConv2D<T extends DType = DType>(input: Ope
  * @param attrs.transposeOutput default: false
  * @param attrs.conjugateOutput default: false
  */
-export function _mklNativeSparseMatrixMatMul<T extends DType = DType>(a: Operand<'variant'>, b: Operand<T>, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly adjointA?: boolean; readonly adjointB?: boolean; readonly transposeOutput?: boolean; readonly conjugateOutput?: boolean } & BuildOptions = {}): Output<T> {
+export function _mklNativeSparseMatrixMatMul<T extends DType = DType>(a: Operand<'variant'>, b: Operand<T>, attrs: { readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly adjointA?: boolean | null; readonly adjointB?: boolean | null; readonly transposeOutput?: boolean | null; readonly conjugateOutput?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('_MklNativeSparseMatrixMatMul', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, adjoint_a: attrs.adjointA, adjoint_b: attrs.adjointB, transpose_output: attrs.transposeOutput, conjugate_output: attrs.conjugateOutput }, attrs).output() as Output<T>;
 }
 
@@ -1125,7 +1125,7 @@ export function _mklNativeSparseMatrixMatMul<T extends DType = DType>(a: Operand
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
-export function _mklPadWithConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, paddings: Operand, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklPaddings: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isFilterConst?: boolean; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
+export function _mklPadWithConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, paddings: Operand, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklPaddings: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly isFilterConst?: boolean | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
   return named(build('_MklPadWithConv2D', [input, filter, paddings, mklInput, mklFilter, mklPaddings], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, data_format: attrs.dataFormat, is_filter_const: attrs.isFilterConst, dilations: attrs.dilations }, attrs), ['output', 'filterOutput', 'mklOutput', 'mklFilterOutput']) as { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> };
 }
 
@@ -1139,7 +1139,7 @@ export function _mklPadWithConv2D<T extends DType = DType>(input: Operand<T>, fi
  * @param attrs.leakyreluAlpha default: 0.2
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
-export function _mklPadWithFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], paddings: Operand, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], mklPaddings: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
+export function _mklPadWithFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], paddings: Operand, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], mklPaddings: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
   return named(build('_MklPadWithFusedConv2D', [input, filter, args, paddings, mklInput, mklFilter, mklArgs, mklPaddings], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs), ['output', 'filterOutput', 'mklOutput', 'mklFilterOutput']) as { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> };
 }
 
@@ -1153,7 +1153,7 @@ export function _mklPadWithFusedConv2D<T extends DType = DType>(input: Operand<T
  * @param attrs.ensureMinimumRange default: 0.01
  * @returns output, outputMin, outputMax
  */
-export function _mklQuantizeV2<T extends DType = DType>(input: Operand<'float32'>, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly t: T; readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED'; readonly roundMode?: 'HALF_AWAY_FROM_ZERO' | 'HALF_TO_EVEN'; readonly narrowRange?: boolean; readonly axis?: number | bigint; readonly ensureMinimumRange?: number } & BuildOptions): { output: Output<T>; outputMin: Output<'float32'>; outputMax: Output<'float32'> } {
+export function _mklQuantizeV2<T extends DType = DType>(input: Operand<'float32'>, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly t: T; readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED' | null; readonly roundMode?: 'HALF_AWAY_FROM_ZERO' | 'HALF_TO_EVEN' | null; readonly narrowRange?: boolean | null; readonly axis?: number | bigint | null; readonly ensureMinimumRange?: number | null } & BuildOptions): { output: Output<T>; outputMin: Output<'float32'>; outputMax: Output<'float32'> } {
   return named(build('_MklQuantizeV2', [input, minRange, maxRange], { T: attrs.t, mode: attrs.mode, round_mode: attrs.roundMode, narrow_range: attrs.narrowRange, axis: attrs.axis, ensure_minimum_range: attrs.ensureMinimumRange }, attrs), ['output', 'outputMin', 'outputMax']) as { output: Output<T>; outputMin: Output<'float32'>; outputMax: Output<'float32'> };
 }
 
@@ -1184,7 +1184,7 @@ export function _mklQuantizedConcatV2<T extends DType = DType>(values: readonly 
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2D', [input, filter, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1197,7 +1197,7 @@ export function _mklQuantizedConv2D(input: Operand, filter: Operand, minInput: O
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DAndRelu(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DAndRelu(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DAndRelu', [input, filter, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1210,7 +1210,7 @@ export function _mklQuantizedConv2DAndRelu(input: Operand, filter: Operand, minI
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DAndReluAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DAndReluAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DAndReluAndRequantize', [input, filter, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1223,7 +1223,7 @@ export function _mklQuantizedConv2DAndReluAndRequantize(input: Operand, filter: 
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DAndRequantize', [input, filter, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1236,7 +1236,7 @@ export function _mklQuantizedConv2DAndRequantize(input: Operand, filter: Operand
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DPerChannel(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DPerChannel(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DPerChannel', [input, filter, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1250,7 +1250,7 @@ export function _mklQuantizedConv2DPerChannel(input: Operand, filter: Operand, m
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DWithBias', [input, filter, bias, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1264,7 +1264,7 @@ export function _mklQuantizedConv2DWithBias(input: Operand, filter: Operand, bia
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DWithBiasAndRelu', [input, filter, bias, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1278,7 +1278,7 @@ export function _mklQuantizedConv2DWithBiasAndRelu(input: Operand, filter: Opera
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DWithBiasAndReluAndRequantize', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1292,7 +1292,7 @@ export function _mklQuantizedConv2DWithBiasAndReluAndRequantize(input: Operand, 
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DWithBiasAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DWithBiasAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DWithBiasAndRequantize', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1306,7 +1306,7 @@ export function _mklQuantizedConv2DWithBiasAndRequantize(input: Operand, filter:
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DWithBiasSignedSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DWithBiasSignedSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DWithBiasSignedSumAndReluAndRequantize', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput, summand, minSummand, maxSummand], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1320,7 +1320,7 @@ export function _mklQuantizedConv2DWithBiasSignedSumAndReluAndRequantize(input: 
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DWithBiasSumAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, summand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DWithBiasSumAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, summand: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DWithBiasSumAndRelu', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, summand], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1334,7 +1334,7 @@ export function _mklQuantizedConv2DWithBiasSumAndRelu(input: Operand, filter: Op
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedConv2DWithBiasSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedConv2DWithBiasSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedConv2DWithBiasSumAndReluAndRequantize', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput, summand, minSummand, maxSummand], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1346,7 +1346,7 @@ export function _mklQuantizedConv2DWithBiasSumAndReluAndRequantize(input: Operan
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedDepthwiseConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedDepthwiseConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedDepthwiseConv2D', [input, filter, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, dilations: attrs.dilations }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1359,7 +1359,7 @@ export function _mklQuantizedDepthwiseConv2D(input: Operand, filter: Operand, mi
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedDepthwiseConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedDepthwiseConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedDepthwiseConv2DWithBias', [input, filter, bias, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, dilations: attrs.dilations }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1373,7 +1373,7 @@ export function _mklQuantizedDepthwiseConv2DWithBias(input: Operand, filter: Ope
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedDepthwiseConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedDepthwiseConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedDepthwiseConv2DWithBiasAndRelu', [input, filter, bias, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1387,7 +1387,7 @@ export function _mklQuantizedDepthwiseConv2DWithBiasAndRelu(input: Operand, filt
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function _mklQuantizedDepthwiseConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _mklQuantizedDepthwiseConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly dataFormat?: string | Uint8Array | null; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_MklQuantizedDepthwiseConv2DWithBiasAndReluAndRequantize', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput], { out_type: attrs.outType, data_format: attrs.dataFormat, strides: attrs.strides, is_filter_const: attrs.isFilterConst, is_bias_const: attrs.isBiasConst, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1401,7 +1401,7 @@ export function _mklQuantizedDepthwiseConv2DWithBiasAndReluAndRequantize(input: 
  * @param attrs.isBiasConst default: true
  * @returns out, minOut, maxOut
  */
-export function _mklQuantizedMatMulWithBias(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
+export function _mklQuantizedMatMulWithBias(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null; readonly isWeightConst?: boolean | null; readonly isBiasConst?: boolean | null } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
   return named(build('_MklQuantizedMatMulWithBias', [a, b, bias, minA, maxA, minB, maxB], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode, is_weight_const: attrs.isWeightConst, is_bias_const: attrs.isBiasConst }, attrs), ['out', 'minOut', 'maxOut']) as { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> };
 }
 
@@ -1414,7 +1414,7 @@ export function _mklQuantizedMatMulWithBias(a: Operand, b: Operand, bias: Operan
  * @param attrs.isWeightConst default: true
  * @param attrs.isBiasConst default: true
  */
-export function _mklQuantizedMatMulWithBiasAndDequantize<Toutput extends DType = DType>(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput: Toutput; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean } & BuildOptions): Output<Toutput> {
+export function _mklQuantizedMatMulWithBiasAndDequantize<Toutput extends DType = DType>(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput: Toutput; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null; readonly isWeightConst?: boolean | null; readonly isBiasConst?: boolean | null } & BuildOptions): Output<Toutput> {
   return build('_MklQuantizedMatMulWithBiasAndDequantize', [a, b, bias, minA, maxA, minB, maxB, minFreezedOutput, maxFreezedOutput], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode, is_weight_const: attrs.isWeightConst, is_bias_const: attrs.isBiasConst }, attrs).output() as Output<Toutput>;
 }
 
@@ -1428,7 +1428,7 @@ export function _mklQuantizedMatMulWithBiasAndDequantize<Toutput extends DType =
  * @param attrs.isBiasConst default: true
  * @returns out, minOut, maxOut
  */
-export function _mklQuantizedMatMulWithBiasAndRelu(a: Operand, b: Operand, bias: Operand<'float32'>, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
+export function _mklQuantizedMatMulWithBiasAndRelu(a: Operand, b: Operand, bias: Operand<'float32'>, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null; readonly isWeightConst?: boolean | null; readonly isBiasConst?: boolean | null } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
   return named(build('_MklQuantizedMatMulWithBiasAndRelu', [a, b, bias, minA, maxA, minB, maxB], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode, is_weight_const: attrs.isWeightConst, is_bias_const: attrs.isBiasConst }, attrs), ['out', 'minOut', 'maxOut']) as { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> };
 }
 
@@ -1442,7 +1442,7 @@ export function _mklQuantizedMatMulWithBiasAndRelu(a: Operand, b: Operand, bias:
  * @param attrs.isBiasConst default: true
  * @returns out, minOut, maxOut
  */
-export function _mklQuantizedMatMulWithBiasAndReluAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
+export function _mklQuantizedMatMulWithBiasAndReluAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null; readonly isWeightConst?: boolean | null; readonly isBiasConst?: boolean | null } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
   return named(build('_MklQuantizedMatMulWithBiasAndReluAndRequantize', [a, b, bias, minA, maxA, minB, maxB, minFreezedOutput, maxFreezedOutput], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode, is_weight_const: attrs.isWeightConst, is_bias_const: attrs.isBiasConst }, attrs), ['out', 'minOut', 'maxOut']) as { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> };
 }
 
@@ -1456,7 +1456,7 @@ export function _mklQuantizedMatMulWithBiasAndReluAndRequantize(a: Operand, b: O
  * @param attrs.isBiasConst default: true
  * @returns out, minOut, maxOut
  */
-export function _mklQuantizedMatMulWithBiasAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
+export function _mklQuantizedMatMulWithBiasAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null; readonly isWeightConst?: boolean | null; readonly isBiasConst?: boolean | null } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
   return named(build('_MklQuantizedMatMulWithBiasAndRequantize', [a, b, bias, minA, maxA, minB, maxB, minFreezedOutput, maxFreezedOutput], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode, is_weight_const: attrs.isWeightConst, is_bias_const: attrs.isBiasConst }, attrs), ['out', 'minOut', 'maxOut']) as { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> };
 }
 
@@ -1606,7 +1606,7 @@ export function _parallelConcatUpdate<T extends DType = DType>(value: Operand<T>
  * @param attrs.leakyreluAlpha default: 0.2
  * @returns deviceOutputs, hostOutputs
  */
-export function _quantizedMatMul(deviceInputs: readonly Operand[], hostInputs: readonly Operand[], attrs: { readonly tdeviceOutputs?: readonly DType[]; readonly thostOutputs?: readonly DType[]; readonly t1: DType; readonly t2: DType; readonly tbias?: DType; readonly u?: DType; readonly tout?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly outputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly leakyreluAlpha?: number } & BuildOptions): { deviceOutputs: Output[]; hostOutputs: Output[] } {
+export function _quantizedMatMul(deviceInputs: readonly Operand[], hostInputs: readonly Operand[], attrs: { readonly tdeviceOutputs?: readonly DType[] | null; readonly thostOutputs?: readonly DType[] | null; readonly t1: DType; readonly t2: DType; readonly tbias?: DType | null; readonly u?: DType | null; readonly tout?: DType | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly isWeightConst?: boolean | null; readonly isBiasConst?: boolean | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null; readonly outputQuantMode?: 'MIN_FIRST' | 'SCALED' | null; readonly leakyreluAlpha?: number | null } & BuildOptions): { deviceOutputs: Output[]; hostOutputs: Output[] } {
   return lists(build('_QuantizedMatMul', [deviceInputs, hostInputs], { Tdevice_outputs: attrs.tdeviceOutputs, Thost_outputs: attrs.thostOutputs, T1: attrs.t1, T2: attrs.t2, Tbias: attrs.tbias, U: attrs.u, Tout: attrs.tout, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, is_weight_const: attrs.isWeightConst, is_bias_const: attrs.isBiasConst, fused_ops: attrs.fusedOps, input_quant_mode: attrs.inputQuantMode, output_quant_mode: attrs.outputQuantMode, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs), [['deviceOutputs', 'device_outputs', true], ['hostOutputs', 'host_outputs', true]]) as { deviceOutputs: Output[]; hostOutputs: Output[] };
 }
 
@@ -1617,7 +1617,7 @@ export function _quantizedMatMul(deviceInputs: readonly Operand[], hostInputs: r
  * @param attrs.dataFormat default: "NDHWC"
  * @returns output, minOutput, maxOutput
  */
-export function _quantizedMaxPool3D<T extends DType = DType>(input: Operand<T>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): { output: Output<T>; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function _quantizedMaxPool3D<T extends DType = DType>(input: Operand<T>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): { output: Output<T>; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('_QuantizedMaxPool3D', [input, minInput, maxInput], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output<T>; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -1635,7 +1635,7 @@ export function _readVariablesOp(resources: readonly Operand<'resource'>[], attr
  * Stateful.
  * @param attrs.clientTerminated default: false
  */
-export function _recv<tensor_type extends DType = DType>(attrs: { readonly tensorType: tensor_type; readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Output<tensor_type> {
+export function _recv<tensor_type extends DType = DType>(attrs: { readonly tensorType: tensor_type; readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean | null } & BuildOptions): Output<tensor_type> {
   return build('_Recv', [], { tensor_type: attrs.tensorType, tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs).output() as Output<tensor_type>;
 }
 
@@ -1661,7 +1661,7 @@ export function _scopedAllocator<T extends DType = DType>(attrs: { readonly shap
  * Stateful.
  * @param attrs.reshape default: false
  */
-export function _scopedAllocatorConcat<T extends DType = DType>(backing: Operand<T>, inputs: readonly Operand<T>[], attrs: { readonly shape: PartialShape; readonly reshape?: boolean; readonly saName: string | Uint8Array; readonly id: number | bigint } & BuildOptions): Output<T> {
+export function _scopedAllocatorConcat<T extends DType = DType>(backing: Operand<T>, inputs: readonly Operand<T>[], attrs: { readonly shape: PartialShape; readonly reshape?: boolean | null; readonly saName: string | Uint8Array; readonly id: number | bigint } & BuildOptions): Output<T> {
   return build('_ScopedAllocatorConcat', [backing, inputs], { shape: attrs.shape, reshape: attrs.reshape, sa_name: attrs.saName, id: attrs.id }, attrs).output() as Output<T>;
 }
 
@@ -1678,7 +1678,7 @@ export function _scopedAllocatorSplit<T extends DType = DType>(concat: Operand<T
  * Stateful.
  * @param attrs.clientTerminated default: false
  */
-export function _send(tensor: Operand, attrs: { readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Operation {
+export function _send(tensor: Operand, attrs: { readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean | null } & BuildOptions): Operation {
   return build('_Send', [tensor], { tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs);
 }
 
@@ -1713,7 +1713,7 @@ export function _switchN<T extends DType = DType>(data: Operand<T>, outputIndex:
  * @param attrs.mlirModule default: ""
  * @returns compilationStatus, program
  */
-export function _tpuCompileMlir(dynamicShapes: readonly Operand<'int64'>[], attrs: { readonly numComputations: number | bigint; readonly mlirModule?: string | Uint8Array; readonly metadata: string | Uint8Array } & BuildOptions): { compilationStatus: Output<'string'>; program: Output[] } {
+export function _tpuCompileMlir(dynamicShapes: readonly Operand<'int64'>[], attrs: { readonly numComputations: number | bigint; readonly mlirModule?: string | Uint8Array | null; readonly metadata: string | Uint8Array } & BuildOptions): { compilationStatus: Output<'string'>; program: Output[] } {
   return lists(build('_TPUCompileMlir', [dynamicShapes], { num_computations: attrs.numComputations, mlir_module: attrs.mlirModule, metadata: attrs.metadata }, attrs), [['compilationStatus', 'compilation_status', false], ['program', 'program', true]]) as { compilationStatus: Output<'string'>; program: Output[] };
 }
 
@@ -1735,7 +1735,7 @@ export function _tpuCompileMlir(dynamicShapes: readonly Operand<'int64'>[], attr
  * @param attrs.useShardyPartitioner default: false
  * @param attrs.tpuCompileOptionsProto default: ""
  */
-export function _tpuReplicate(inputs: readonly Operand[], broadcastInputs: readonly Operand[], variables: readonly Operand<'resource'>[], guaranteedConstants: readonly Operand[], attrs: { readonly computation: FunctionRef; readonly numReplicas: number | bigint; readonly numCoresPerReplica?: number | bigint; readonly topology?: string | Uint8Array; readonly useTpu?: boolean; readonly deviceAssignment?: readonly (number | bigint)[]; readonly hostComputeCore?: readonly (string | Uint8Array)[]; readonly outputTypes: readonly DType[]; readonly paddingMap?: readonly (string | Uint8Array)[]; readonly stepMarkerLocation?: string | Uint8Array; readonly allowSoftPlacement?: boolean; readonly numDistributedVariables?: number | bigint; readonly useSpmdForXlaPartitioning?: boolean; readonly useShardyPartitioner?: boolean; readonly tpuCompileOptionsProto?: string | Uint8Array } & BuildOptions): Output[] {
+export function _tpuReplicate(inputs: readonly Operand[], broadcastInputs: readonly Operand[], variables: readonly Operand<'resource'>[], guaranteedConstants: readonly Operand[], attrs: { readonly computation: FunctionRef; readonly numReplicas: number | bigint; readonly numCoresPerReplica?: number | bigint | null; readonly topology?: string | Uint8Array | null; readonly useTpu?: boolean | null; readonly deviceAssignment?: readonly (number | bigint)[] | null; readonly hostComputeCore?: readonly (string | Uint8Array)[] | null; readonly outputTypes: readonly DType[]; readonly paddingMap?: readonly (string | Uint8Array)[] | null; readonly stepMarkerLocation?: string | Uint8Array | null; readonly allowSoftPlacement?: boolean | null; readonly numDistributedVariables?: number | bigint | null; readonly useSpmdForXlaPartitioning?: boolean | null; readonly useShardyPartitioner?: boolean | null; readonly tpuCompileOptionsProto?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('_TPUReplicate', [inputs, broadcastInputs, variables, guaranteedConstants], { computation: attrs.computation, num_replicas: attrs.numReplicas, num_cores_per_replica: attrs.numCoresPerReplica, topology: attrs.topology, use_tpu: attrs.useTpu, device_assignment: attrs.deviceAssignment, host_compute_core: attrs.hostComputeCore, output_types: attrs.outputTypes, padding_map: attrs.paddingMap, step_marker_location: attrs.stepMarkerLocation, allow_soft_placement: attrs.allowSoftPlacement, num_distributed_variables: attrs.numDistributedVariables, use_spmd_for_xla_partitioning: attrs.useSpmdForXlaPartitioning, use_shardy_partitioner: attrs.useShardyPartitioner, tpu_compile_options_proto: attrs.tpuCompileOptionsProto }, attrs).outputs];
 }
 
@@ -1768,7 +1768,7 @@ export function _varHandlesOp(attrs: { readonly containers: readonly (string | U
  * Stateful.
  * @param attrs.startupTimeoutSec default: 20
  */
-export function _waitForDistributedTPU(inputs: readonly Operand<'int32'>[], attrs: { readonly startupTimeoutSec?: number | bigint } & BuildOptions = {}): Output<'string'> {
+export function _waitForDistributedTPU(inputs: readonly Operand<'int32'>[], attrs: { readonly startupTimeoutSec?: number | bigint | null } & BuildOptions = {}): Output<'string'> {
   return build('_WaitForDistributedTPU', [inputs], { startup_timeout_sec: attrs.startupTimeoutSec }, attrs).output() as Output<'string'>;
 }
 
@@ -1787,7 +1787,7 @@ export function _while(input: readonly Operand[], attrs: { readonly cond: Functi
  * @param attrs.sharedName default: ""
  * @param attrs.debugName default: ""
  */
-export function _xlaAotOnlyVarHandleOp(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly debugName?: string | Uint8Array; readonly dtype: DType; readonly shape: PartialShape } & BuildOptions): Output<'resource'> {
+export function _xlaAotOnlyVarHandleOp(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly debugName?: string | Uint8Array | null; readonly dtype: DType; readonly shape: PartialShape } & BuildOptions): Output<'resource'> {
   return build('_XlaAotOnlyVarHandleOp', [], { container: attrs.container, shared_name: attrs.sharedName, debug_name: attrs.debugName, dtype: attrs.dtype, shape: attrs.shape }, attrs).output() as Output<'resource'>;
 }
 
@@ -1815,7 +1815,7 @@ export function _xlaCompileMlirPlaceholderProgramKey(attrs: BuildOptions = {}): 
  * @param attrs.hostMlirModule default: ""
  * @param attrs.manualSharding default: false
  */
-export function _xlaHostComputeMlir(inputs: readonly Operand[], attrs: { readonly toutputs: readonly DType[]; readonly sendKey: string | Uint8Array; readonly recvKey: string | Uint8Array; readonly hostMlirModule?: string | Uint8Array; readonly manualSharding?: boolean } & BuildOptions): Output[] {
+export function _xlaHostComputeMlir(inputs: readonly Operand[], attrs: { readonly toutputs: readonly DType[]; readonly sendKey: string | Uint8Array; readonly recvKey: string | Uint8Array; readonly hostMlirModule?: string | Uint8Array | null; readonly manualSharding?: boolean | null } & BuildOptions): Output[] {
   return [...build('_XlaHostComputeMlir', [inputs], { Toutputs: attrs.toutputs, send_key: attrs.sendKey, recv_key: attrs.recvKey, host_mlir_module: attrs.hostMlirModule, manual_sharding: attrs.manualSharding }, attrs).outputs];
 }
 
@@ -1832,7 +1832,7 @@ export function _xlaMerge<T extends DType = DType>(partitionedCall: Operand<T>, 
  * @param attrs.toutputs at least 0
  * @param attrs.deviceType default: "TPU"
  */
-export function _xlaRecvAtHost(dynamicKey: Operand<'string'>, attrs: { readonly toutputs: readonly DType[]; readonly key: string | Uint8Array; readonly deviceOrdinal: number | bigint; readonly deviceType?: string | Uint8Array } & BuildOptions): Output[] {
+export function _xlaRecvAtHost(dynamicKey: Operand<'string'>, attrs: { readonly toutputs: readonly DType[]; readonly key: string | Uint8Array; readonly deviceOrdinal: number | bigint; readonly deviceType?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('_XlaRecvAtHost', [dynamicKey], { Toutputs: attrs.toutputs, key: attrs.key, device_ordinal: attrs.deviceOrdinal, device_type: attrs.deviceType }, attrs).outputs];
 }
 
@@ -1842,7 +1842,7 @@ export function _xlaRecvAtHost(dynamicKey: Operand<'string'>, attrs: { readonly 
  * @param attrs.toutputs at least 0
  * @param attrs.deviceType default: "TPU"
  */
-export function _xlaRecvAtHostV2(dynamicKey: Operand<'string'>, deviceOrdinal: Operand<'int64'>, attrs: { readonly toutputs: readonly DType[]; readonly key: string | Uint8Array; readonly deviceType?: string | Uint8Array } & BuildOptions): Output[] {
+export function _xlaRecvAtHostV2(dynamicKey: Operand<'string'>, deviceOrdinal: Operand<'int64'>, attrs: { readonly toutputs: readonly DType[]; readonly key: string | Uint8Array; readonly deviceType?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('_XlaRecvAtHostV2', [dynamicKey, deviceOrdinal], { Toutputs: attrs.toutputs, key: attrs.key, device_type: attrs.deviceType }, attrs).outputs];
 }
 
@@ -1860,7 +1860,7 @@ export function _xlaRun(args: readonly Operand[], key: Operand<'string'>, attrs:
  * Stateful.
  * @param attrs.deviceType default: "TPU"
  */
-export function _xlaSendFromHost(inputs: readonly Operand[], dynamicKey: Operand<'string'>, attrs: { readonly key: string | Uint8Array; readonly deviceOrdinal: number | bigint; readonly deviceType?: string | Uint8Array } & BuildOptions): Operation {
+export function _xlaSendFromHost(inputs: readonly Operand[], dynamicKey: Operand<'string'>, attrs: { readonly key: string | Uint8Array; readonly deviceOrdinal: number | bigint; readonly deviceType?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('_XlaSendFromHost', [inputs, dynamicKey], { key: attrs.key, device_ordinal: attrs.deviceOrdinal, device_type: attrs.deviceType }, attrs);
 }
 
@@ -1869,7 +1869,7 @@ export function _xlaSendFromHost(inputs: readonly Operand[], dynamicKey: Operand
  * Stateful.
  * @param attrs.deviceType default: "TPU"
  */
-export function _xlaSendFromHostV2(inputs: readonly Operand[], dynamicKey: Operand<'string'>, deviceOrdinal: Operand<'int64'>, attrs: { readonly key: string | Uint8Array; readonly deviceType?: string | Uint8Array } & BuildOptions): Operation {
+export function _xlaSendFromHostV2(inputs: readonly Operand[], dynamicKey: Operand<'string'>, deviceOrdinal: Operand<'int64'>, attrs: { readonly key: string | Uint8Array; readonly deviceType?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('_XlaSendFromHostV2', [inputs, dynamicKey, deviceOrdinal], { key: attrs.key, device_type: attrs.deviceType }, attrs);
 }
 
@@ -1880,7 +1880,7 @@ export function _xlaSendFromHostV2(inputs: readonly Operand[], dynamicKey: Opera
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, biasGrad
  */
-export function __mklDummyConv2DBackpropFilterWithBias<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; biasGrad: Output<T> } {
+export function __mklDummyConv2DBackpropFilterWithBias<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output<T>; biasGrad: Output<T> } {
   return named(build('__MklDummyConv2DBackpropFilterWithBias', [input, filterSizes, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs), ['output', 'biasGrad']) as { output: Output<T>; biasGrad: Output<T> };
 }
 
@@ -1892,7 +1892,7 @@ export function __mklDummyConv2DBackpropFilterWithBias<T extends DType = DType>(
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function __mklDummyConv2DWithBias<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, bias: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function __mklDummyConv2DWithBias<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, bias: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly isFilterConst?: boolean | null; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('__MklDummyConv2DWithBias', [input, filter, bias], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, is_filter_const: attrs.isFilterConst, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -1902,7 +1902,7 @@ export function __mklDummyConv2DWithBias<T extends DType = DType>(input: Operand
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function __mklDummyPadWithConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function __mklDummyPadWithConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean | null; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('__MklDummyPadWithConv2D', [input, filter, paddings], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -1915,6 +1915,6 @@ export function __mklDummyPadWithConv2D<T extends DType = DType>(input: Operand<
  * @param attrs.leakyreluAlpha default: 0.2
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
-export function __mklDummyPadWithFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
+export function __mklDummyPadWithFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null; readonly fusedOps?: readonly (string | Uint8Array)[] | null; readonly epsilon?: number | null; readonly leakyreluAlpha?: number | null } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
   return named(build('__MklDummyPadWithFusedConv2D', [input, filter, args, paddings], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs), ['output', 'filterOutput', 'mklOutput', 'mklFilterOutput']) as { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> };
 }

@@ -28,7 +28,7 @@ export function lmdbDataset(filenames: Operand<'string'>, attrs: { readonly outp
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function lmdbReader(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function lmdbReader(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('LMDBReader', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
 }
 
@@ -39,7 +39,7 @@ export function lmdbReader(attrs: { readonly container?: string | Uint8Array; re
  * @param attrs.alpha default: 1
  * @param attrs.beta default: 0.5
  */
-export function lrn<T extends DType = DType>(input: Operand<T>, attrs: { readonly depthRadius?: number | bigint; readonly bias?: number; readonly alpha?: number; readonly beta?: number } & BuildOptions = {}): Output<T> {
+export function lrn<T extends DType = DType>(input: Operand<T>, attrs: { readonly depthRadius?: number | bigint | null; readonly bias?: number | null; readonly alpha?: number | null; readonly beta?: number | null } & BuildOptions = {}): Output<T> {
   return build('LRN', [input], { depth_radius: attrs.depthRadius, bias: attrs.bias, alpha: attrs.alpha, beta: attrs.beta }, attrs).output() as Output<T>;
 }
 
@@ -50,7 +50,7 @@ export function lrn<T extends DType = DType>(input: Operand<T>, attrs: { readonl
  * @param attrs.alpha default: 1
  * @param attrs.beta default: 0.5
  */
-export function lrnGrad<T extends DType = DType>(inputGrads: Operand<T>, inputImage: Operand<T>, outputImage: Operand<T>, attrs: { readonly depthRadius?: number | bigint; readonly bias?: number; readonly alpha?: number; readonly beta?: number } & BuildOptions = {}): Output<T> {
+export function lrnGrad<T extends DType = DType>(inputGrads: Operand<T>, inputImage: Operand<T>, outputImage: Operand<T>, attrs: { readonly depthRadius?: number | bigint | null; readonly bias?: number | null; readonly alpha?: number | null; readonly beta?: number | null } & BuildOptions = {}): Output<T> {
   return build('LRNGrad', [inputGrads, inputImage, outputImage], { depth_radius: attrs.depthRadius, bias: attrs.bias, alpha: attrs.alpha, beta: attrs.beta }, attrs).output() as Output<T>;
 }
 
@@ -61,7 +61,7 @@ export function lrnGrad<T extends DType = DType>(inputGrads: Operand<T>, inputIm
  * @param attrs.usePeephole default: false
  * @returns i, cs, f, o, ci, co, h
  */
-export function lstmBlockCell<T extends DType = DType>(x: Operand<T>, csPrev: Operand<T>, hPrev: Operand<T>, w: Operand<T>, wci: Operand<T>, wcf: Operand<T>, wco: Operand<T>, b: Operand<T>, attrs: { readonly forgetBias?: number; readonly cellClip?: number; readonly usePeephole?: boolean } & BuildOptions = {}): { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> } {
+export function lstmBlockCell<T extends DType = DType>(x: Operand<T>, csPrev: Operand<T>, hPrev: Operand<T>, w: Operand<T>, wci: Operand<T>, wcf: Operand<T>, wco: Operand<T>, b: Operand<T>, attrs: { readonly forgetBias?: number | null; readonly cellClip?: number | null; readonly usePeephole?: boolean | null } & BuildOptions = {}): { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> } {
   return named(build('LSTMBlockCell', [x, csPrev, hPrev, w, wci, wcf, wco, b], { forget_bias: attrs.forgetBias, cell_clip: attrs.cellClip, use_peephole: attrs.usePeephole }, attrs), ['i', 'cs', 'f', 'o', 'ci', 'co', 'h']) as { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> };
 }
 
@@ -86,7 +86,7 @@ export function latencyStatsDataset(inputDataset: Operand<'variant'>, tag: Opera
  * TensorFlow's LeakyRelu: x where positive, else x times a small slope
  * @param attrs.alpha default: 0.2
  */
-export function leakyRelu<T extends DType = DType>(features: Operand<T>, attrs: { readonly alpha?: number } & BuildOptions = {}): Output<T> {
+export function leakyRelu<T extends DType = DType>(features: Operand<T>, attrs: { readonly alpha?: number | null } & BuildOptions = {}): Output<T> {
   return build('LeakyRelu', [features], { alpha: attrs.alpha }, attrs).output() as Output<T>;
 }
 
@@ -94,7 +94,7 @@ export function leakyRelu<T extends DType = DType>(features: Operand<T>, attrs: 
  * TensorFlow's LeakyReluGrad.
  * @param attrs.alpha default: 0.2
  */
-export function leakyReluGrad<T extends DType = DType>(gradients: Operand<T>, features: Operand<T>, attrs: { readonly alpha?: number } & BuildOptions = {}): Output<T> {
+export function leakyReluGrad<T extends DType = DType>(gradients: Operand<T>, features: Operand<T>, attrs: { readonly alpha?: number | null } & BuildOptions = {}): Output<T> {
   return build('LeakyReluGrad', [gradients, features], { alpha: attrs.alpha }, attrs).output() as Output<T>;
 }
 
@@ -108,7 +108,7 @@ export function leakyReluGrad<T extends DType = DType>(gradients: Operand<T>, fe
  * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
-export function learnedUnigramCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
+export function learnedUnigramCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
   return named(build('LearnedUnigramCandidateSampler', [trueClasses], { num_true: attrs.numTrue, num_sampled: attrs.numSampled, unique: attrs.unique, range_max: attrs.rangeMax, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['sampledCandidates', 'trueExpectedCount', 'sampledExpectedCount']) as { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> };
 }
 
@@ -126,7 +126,7 @@ export function leftShift<T extends DType = DType>(x: Operand<T>, y: Operand<T>,
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function legacyParallelInterleaveDatasetV2(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, bufferOutputElements: Operand<'int64'>, prefetchInputElements: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly deterministic?: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function legacyParallelInterleaveDatasetV2(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, bufferOutputElements: Operand<'int64'>, prefetchInputElements: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly deterministic?: string | Uint8Array | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('LegacyParallelInterleaveDatasetV2', [inputDataset, otherArguments, cycleLength, blockLength, bufferOutputElements, prefetchInputElements], { f: attrs.f, deterministic: attrs.deterministic, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -165,7 +165,7 @@ export function linSpace<T extends DType = DType>(start: Operand<T>, stop: Opera
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function listDataset(tensors: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function listDataset(tensors: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ListDataset', [tensors], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -174,7 +174,7 @@ export function listDataset(tensors: readonly Operand[], attrs: { readonly outpu
  * @param attrs.outIdx one of int32, int64; default: int32
  * @returns out, idx
  */
-export function listDiff<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly outIdx?: DType } & BuildOptions = {}): { out: Output<T>; idx: Output } {
+export function listDiff<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly outIdx?: DType | null } & BuildOptions = {}): { out: Output<T>; idx: Output } {
   return named(build('ListDiff', [x, y], { out_idx: attrs.outIdx }, attrs), ['out', 'idx']) as { out: Output<T>; idx: Output };
 }
 
@@ -203,7 +203,7 @@ export function loadAllTPUEmbeddingParameters(parameters: readonly Operand<'floa
  * @param attrs.numCols at least 1
  * @param attrs.maxRowsInMemory default: -1
  */
-export function loadAndRemapMatrix(ckptPath: Operand<'string'>, oldTensorName: Operand<'string'>, rowRemapping: Operand<'int64'>, colRemapping: Operand<'int64'>, initializingValues: Operand<'float32'>, attrs: { readonly numRows: number | bigint; readonly numCols: number | bigint; readonly maxRowsInMemory?: number | bigint } & BuildOptions): Output<'float32'> {
+export function loadAndRemapMatrix(ckptPath: Operand<'string'>, oldTensorName: Operand<'string'>, rowRemapping: Operand<'int64'>, colRemapping: Operand<'int64'>, initializingValues: Operand<'float32'>, attrs: { readonly numRows: number | bigint; readonly numCols: number | bigint; readonly maxRowsInMemory?: number | bigint | null } & BuildOptions): Output<'float32'> {
   return build('LoadAndRemapMatrix', [ckptPath, oldTensorName, rowRemapping, colRemapping, initializingValues], { num_rows: attrs.numRows, num_cols: attrs.numCols, max_rows_in_memory: attrs.maxRowsInMemory }, attrs).output() as Output<'float32'>;
 }
 
@@ -214,7 +214,7 @@ export function loadAndRemapMatrix(ckptPath: Operand<'string'>, oldTensorName: O
  * @param attrs.outputShapes at least 1
  * @param attrs.compression default: ""
  */
-export function loadDataset(path: Operand<'string'>, readerFuncOtherArgs: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array; readonly readerFunc: FunctionRef } & BuildOptions): Output<'variant'> {
+export function loadDataset(path: Operand<'string'>, readerFuncOtherArgs: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array | null; readonly readerFunc: FunctionRef } & BuildOptions): Output<'variant'> {
   return build('LoadDataset', [path, readerFuncOtherArgs], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, compression: attrs.compression, reader_func: attrs.readerFunc }, attrs).output() as Output<'variant'>;
 }
 
@@ -225,7 +225,7 @@ export function loadDataset(path: Operand<'string'>, readerFuncOtherArgs: readon
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingADAMParameters(parameters: Operand<'float32'>, momenta: Operand<'float32'>, velocities: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingADAMParameters(parameters: Operand<'float32'>, momenta: Operand<'float32'>, velocities: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingADAMParameters', [parameters, momenta, velocities], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -236,7 +236,7 @@ export function loadTPUEmbeddingADAMParameters(parameters: Operand<'float32'>, m
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingAdadeltaParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, updates: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingAdadeltaParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, updates: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingAdadeltaParameters', [parameters, accumulators, updates], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -247,7 +247,7 @@ export function loadTPUEmbeddingAdadeltaParameters(parameters: Operand<'float32'
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingAdagradMomentumParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, momenta: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingAdagradMomentumParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, momenta: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingAdagradMomentumParameters', [parameters, accumulators, momenta], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -258,7 +258,7 @@ export function loadTPUEmbeddingAdagradMomentumParameters(parameters: Operand<'f
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingAdagradParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingAdagradParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingAdagradParameters', [parameters, accumulators], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -269,7 +269,7 @@ export function loadTPUEmbeddingAdagradParameters(parameters: Operand<'float32'>
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingCenteredRMSPropParameters(parameters: Operand<'float32'>, ms: Operand<'float32'>, mom: Operand<'float32'>, mg: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingCenteredRMSPropParameters(parameters: Operand<'float32'>, ms: Operand<'float32'>, mom: Operand<'float32'>, mg: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingCenteredRMSPropParameters', [parameters, ms, mom, mg], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -280,7 +280,7 @@ export function loadTPUEmbeddingCenteredRMSPropParameters(parameters: Operand<'f
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingFTRLParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, linears: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingFTRLParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, linears: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingFTRLParameters', [parameters, accumulators, linears], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -291,7 +291,7 @@ export function loadTPUEmbeddingFTRLParameters(parameters: Operand<'float32'>, a
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingFrequencyEstimatorParameters(parameters: Operand<'float32'>, lastHitStep: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingFrequencyEstimatorParameters(parameters: Operand<'float32'>, lastHitStep: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingFrequencyEstimatorParameters', [parameters, lastHitStep], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -302,7 +302,7 @@ export function loadTPUEmbeddingFrequencyEstimatorParameters(parameters: Operand
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingMDLAdagradLightParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, weights: Operand<'float32'>, benefits: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingMDLAdagradLightParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, weights: Operand<'float32'>, benefits: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingMDLAdagradLightParameters', [parameters, accumulators, weights, benefits], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -313,7 +313,7 @@ export function loadTPUEmbeddingMDLAdagradLightParameters(parameters: Operand<'f
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingMomentumParameters(parameters: Operand<'float32'>, momenta: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingMomentumParameters(parameters: Operand<'float32'>, momenta: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingMomentumParameters', [parameters, momenta], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -324,7 +324,7 @@ export function loadTPUEmbeddingMomentumParameters(parameters: Operand<'float32'
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingProximalAdagradParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingProximalAdagradParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingProximalAdagradParameters', [parameters, accumulators], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -335,7 +335,7 @@ export function loadTPUEmbeddingProximalAdagradParameters(parameters: Operand<'f
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingProximalYogiParameters(parameters: Operand<'float32'>, v: Operand<'float32'>, m: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingProximalYogiParameters(parameters: Operand<'float32'>, v: Operand<'float32'>, m: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingProximalYogiParameters', [parameters, v, m], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -346,7 +346,7 @@ export function loadTPUEmbeddingProximalYogiParameters(parameters: Operand<'floa
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingRMSPropParameters(parameters: Operand<'float32'>, ms: Operand<'float32'>, mom: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingRMSPropParameters(parameters: Operand<'float32'>, ms: Operand<'float32'>, mom: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingRMSPropParameters', [parameters, ms, mom], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -357,7 +357,7 @@ export function loadTPUEmbeddingRMSPropParameters(parameters: Operand<'float32'>
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function loadTPUEmbeddingStochasticGradientDescentParameters(parameters: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
+export function loadTPUEmbeddingStochasticGradientDescentParameters(parameters: Operand<'float32'>, attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingStochasticGradientDescentParameters', [parameters], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
 }
 
@@ -400,7 +400,7 @@ export function logSoftmax<T extends DType = DType>(logits: Operand<T>, attrs: B
  * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
-export function logUniformCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
+export function logUniformCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
   return named(build('LogUniformCandidateSampler', [trueClasses], { num_true: attrs.numTrue, num_sampled: attrs.numSampled, unique: attrs.unique, range_max: attrs.rangeMax, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['sampledCandidates', 'trueExpectedCount', 'sampledExpectedCount']) as { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> };
 }
 
@@ -521,7 +521,7 @@ export function loopCond(input: Operand<'bool'>, attrs: BuildOptions = {}): Outp
  * TensorFlow's LowerBound.
  * @param attrs.outType one of int32, int64; default: int32
  */
-export function lowerBound(sortedInputs: Operand, values: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
+export function lowerBound(sortedInputs: Operand, values: Operand, attrs: { readonly outType?: DType | null } & BuildOptions = {}): Output {
   return build('LowerBound', [sortedInputs, values], { out_type: attrs.outType }, attrs).output() as Output;
 }
 
@@ -530,6 +530,6 @@ export function lowerBound(sortedInputs: Operand, values: Operand, attrs: { read
  * @param attrs.outputIdxType one of int32, int64; default: int32
  * @returns lu, p
  */
-export function lu<T extends DType = DType>(input: Operand<T>, attrs: { readonly outputIdxType?: DType } & BuildOptions = {}): { lu: Output<T>; p: Output } {
+export function lu<T extends DType = DType>(input: Operand<T>, attrs: { readonly outputIdxType?: DType | null } & BuildOptions = {}): { lu: Output<T>; p: Output } {
   return named(build('Lu', [input], { output_idx_type: attrs.outputIdxType }, attrs), ['lu', 'p']) as { lu: Output<T>; p: Output };
 }

@@ -27,7 +27,7 @@ export function makeUnique(input: Operand<'float32'>, attrs: BuildOptions = {}):
  * @param attrs.preserveCardinality default: false
  * @param attrs.metadata default: ""
  */
-export function mapAndBatchDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], batchSize: Operand<'int64'>, numParallelCalls: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function mapAndBatchDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], batchSize: Operand<'int64'>, numParallelCalls: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('MapAndBatchDataset', [inputDataset, otherArguments, batchSize, numParallelCalls, dropRemainder], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, preserve_cardinality: attrs.preserveCardinality, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -39,7 +39,7 @@ export function mapAndBatchDataset(inputDataset: Operand<'variant'>, otherArgume
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function mapClear(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Operation {
+export function mapClear(attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('MapClear', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs);
 }
 
@@ -52,7 +52,7 @@ export function mapClear(attrs: { readonly capacity?: number | bigint; readonly 
  * @param attrs.forceSynchronous default: false
  * @param attrs.metadata default: ""
  */
-export function mapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean; readonly preserveCardinality?: boolean; readonly forceSynchronous?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function mapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean | null; readonly preserveCardinality?: boolean | null; readonly forceSynchronous?: boolean | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('MapDataset', [inputDataset, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_inter_op_parallelism: attrs.useInterOpParallelism, preserve_cardinality: attrs.preserveCardinality, force_synchronous: attrs.forceSynchronous, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -62,7 +62,7 @@ export function mapDataset(inputDataset: Operand<'variant'>, otherArguments: rea
  * @param attrs.outputShapes at least 1
  * @param attrs.maxIntraOpParallelism default: 1
  */
-export function mapDefun(arguments_: readonly Operand[], capturedInputs: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly f: FunctionRef; readonly maxIntraOpParallelism?: number | bigint } & BuildOptions): Output[] {
+export function mapDefun(arguments_: readonly Operand[], capturedInputs: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly f: FunctionRef; readonly maxIntraOpParallelism?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('MapDefun', [arguments_, capturedInputs], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, f: attrs.f, max_intra_op_parallelism: attrs.maxIntraOpParallelism }, attrs).outputs];
 }
 
@@ -74,7 +74,7 @@ export function mapDefun(arguments_: readonly Operand[], capturedInputs: readonl
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function mapIncompleteSize(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'int32'> {
+export function mapIncompleteSize(attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'int32'> {
   return build('MapIncompleteSize', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int32'>;
 }
 
@@ -87,7 +87,7 @@ export function mapIncompleteSize(attrs: { readonly capacity?: number | bigint; 
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function mapPeek(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
+export function mapPeek(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('MapPeek', [key, indices], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
 }
 
@@ -99,7 +99,7 @@ export function mapPeek(key: Operand<'int64'>, indices: Operand<'int32'>, attrs:
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function mapSize(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'int32'> {
+export function mapSize(attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'int32'> {
   return build('MapSize', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int32'>;
 }
 
@@ -111,7 +111,7 @@ export function mapSize(attrs: { readonly capacity?: number | bigint; readonly m
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function mapStage(key: Operand<'int64'>, indices: Operand<'int32'>, values: readonly Operand[], attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Operation {
+export function mapStage(key: Operand<'int64'>, indices: Operand<'int32'>, values: readonly Operand[], attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('MapStage', [key, indices, values], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs);
 }
 
@@ -124,7 +124,7 @@ export function mapStage(key: Operand<'int64'>, indices: Operand<'int32'>, value
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function mapUnstage(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
+export function mapUnstage(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('MapUnstage', [key, indices], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
 }
 
@@ -138,7 +138,7 @@ export function mapUnstage(key: Operand<'int64'>, indices: Operand<'int32'>, att
  * @param attrs.sharedName default: ""
  * @returns key, values
  */
-export function mapUnstageNoKey(indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): { key: Output<'int64'>; values: Output[] } {
+export function mapUnstageNoKey(indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): { key: Output<'int64'>; values: Output[] } {
   return lists(build('MapUnstageNoKey', [indices], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs), [['key', 'key', false], ['values', 'values', true]]) as { key: Output<'int64'>; values: Output[] };
 }
 
@@ -149,7 +149,7 @@ export function mapUnstageNoKey(indices: Operand<'int32'>, attrs: { readonly cap
  * @param attrs.gradA default: false
  * @param attrs.gradB default: false
  */
-export function matMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly gradA?: boolean; readonly gradB?: boolean } & BuildOptions = {}): Output<T> {
+export function matMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, attrs: { readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly gradA?: boolean | null; readonly gradB?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('MatMul', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, grad_a: attrs.gradA, grad_b: attrs.gradB }, attrs).output() as Output<T>;
 }
 
@@ -207,7 +207,7 @@ export function matrixDiagPartV2<T extends DType = DType>(input: Operand<T>, k: 
  * TensorFlow's MatrixDiagPartV3.
  * @param attrs.align default: "RIGHT_LEFT"
  */
-export function matrixDiagPartV3<T extends DType = DType>(input: Operand<T>, k: Operand<'int32'>, paddingValue: Operand<T>, attrs: { readonly align?: 'LEFT_RIGHT' | 'RIGHT_LEFT' | 'LEFT_LEFT' | 'RIGHT_RIGHT' } & BuildOptions = {}): Output<T> {
+export function matrixDiagPartV3<T extends DType = DType>(input: Operand<T>, k: Operand<'int32'>, paddingValue: Operand<T>, attrs: { readonly align?: 'LEFT_RIGHT' | 'RIGHT_LEFT' | 'LEFT_LEFT' | 'RIGHT_RIGHT' | null } & BuildOptions = {}): Output<T> {
   return build('MatrixDiagPartV3', [input, k, paddingValue], { align: attrs.align }, attrs).output() as Output<T>;
 }
 
@@ -222,7 +222,7 @@ export function matrixDiagV2<T extends DType = DType>(diagonal: Operand<T>, k: O
  * TensorFlow's MatrixDiagV3.
  * @param attrs.align default: "RIGHT_LEFT"
  */
-export function matrixDiagV3<T extends DType = DType>(diagonal: Operand<T>, k: Operand<'int32'>, numRows: Operand<'int32'>, numCols: Operand<'int32'>, paddingValue: Operand<T>, attrs: { readonly align?: 'LEFT_RIGHT' | 'RIGHT_LEFT' | 'LEFT_LEFT' | 'RIGHT_RIGHT' } & BuildOptions = {}): Output<T> {
+export function matrixDiagV3<T extends DType = DType>(diagonal: Operand<T>, k: Operand<'int32'>, numRows: Operand<'int32'>, numCols: Operand<'int32'>, paddingValue: Operand<T>, attrs: { readonly align?: 'LEFT_RIGHT' | 'RIGHT_LEFT' | 'LEFT_LEFT' | 'RIGHT_RIGHT' | null } & BuildOptions = {}): Output<T> {
   return build('MatrixDiagV3', [diagonal, k, numRows, numCols, paddingValue], { align: attrs.align }, attrs).output() as Output<T>;
 }
 
@@ -238,7 +238,7 @@ export function matrixExponential<T extends DType = DType>(input: Operand<T>, at
  * TensorFlow's MatrixInverse: inverses of square matrices
  * @param attrs.adjoint default: false
  */
-export function matrixInverse<T extends DType = DType>(input: Operand<T>, attrs: { readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
+export function matrixInverse<T extends DType = DType>(input: Operand<T>, attrs: { readonly adjoint?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('MatrixInverse', [input], { adjoint: attrs.adjoint }, attrs).output() as Output<T>;
 }
 
@@ -267,7 +267,7 @@ export function matrixSetDiagV2<T extends DType = DType>(input: Operand<T>, diag
  * TensorFlow's MatrixSetDiagV3.
  * @param attrs.align default: "RIGHT_LEFT"
  */
-export function matrixSetDiagV3<T extends DType = DType>(input: Operand<T>, diagonal: Operand<T>, k: Operand<'int32'>, attrs: { readonly align?: 'LEFT_RIGHT' | 'RIGHT_LEFT' | 'LEFT_LEFT' | 'RIGHT_RIGHT' } & BuildOptions = {}): Output<T> {
+export function matrixSetDiagV3<T extends DType = DType>(input: Operand<T>, diagonal: Operand<T>, k: Operand<'int32'>, attrs: { readonly align?: 'LEFT_RIGHT' | 'RIGHT_LEFT' | 'LEFT_LEFT' | 'RIGHT_RIGHT' | null } & BuildOptions = {}): Output<T> {
   return build('MatrixSetDiagV3', [input, diagonal, k], { align: attrs.align }, attrs).output() as Output<T>;
 }
 
@@ -275,7 +275,7 @@ export function matrixSetDiagV3<T extends DType = DType>(input: Operand<T>, diag
  * TensorFlow's MatrixSolve: solves systems of linear equations
  * @param attrs.adjoint default: false
  */
-export function matrixSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
+export function matrixSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly adjoint?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('MatrixSolve', [matrix, rhs], { adjoint: attrs.adjoint }, attrs).output() as Output<T>;
 }
 
@@ -283,7 +283,7 @@ export function matrixSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Op
  * TensorFlow's MatrixSolveLs.
  * @param attrs.fast default: true
  */
-export function matrixSolveLs<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, l2Regularizer: Operand<'float64'>, attrs: { readonly fast?: boolean } & BuildOptions = {}): Output<T> {
+export function matrixSolveLs<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, l2Regularizer: Operand<'float64'>, attrs: { readonly fast?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('MatrixSolveLs', [matrix, rhs, l2Regularizer], { fast: attrs.fast }, attrs).output() as Output<T>;
 }
 
@@ -299,7 +299,7 @@ export function matrixSquareRoot<T extends DType = DType>(input: Operand<T>, att
  * @param attrs.lower default: true
  * @param attrs.adjoint default: false
  */
-export function matrixTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean; readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
+export function matrixTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean | null; readonly adjoint?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('MatrixTriangularSolve', [matrix, rhs], { lower: attrs.lower, adjoint: attrs.adjoint }, attrs).output() as Output<T>;
 }
 
@@ -307,7 +307,7 @@ export function matrixTriangularSolve<T extends DType = DType>(matrix: Operand<T
  * TensorFlow's Max: largest element along axes
  * @param attrs.keepDims default: false
  */
-export function max<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
+export function max<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('Max', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
 }
 
@@ -327,7 +327,7 @@ export function maxIntraOpParallelismDataset(inputDataset: Operand<'variant'>, m
  * @param attrs.explicitPaddings default: []
  * @param attrs.dataFormat default: "NHWC"
  */
-export function maxPool<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' } & BuildOptions): Output<T> {
+export function maxPool<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' | null } & BuildOptions): Output<T> {
   return build('MaxPool', [input], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -337,7 +337,7 @@ export function maxPool<T extends DType = DType>(input: Operand<T>, attrs: { rea
  * @param attrs.strides at least 5
  * @param attrs.dataFormat default: "NDHWC"
  */
-export function maxPool3D<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
+export function maxPool3D<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): Output<T> {
   return build('MaxPool3D', [input], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -347,7 +347,7 @@ export function maxPool3D<T extends DType = DType>(input: Operand<T>, attrs: { r
  * @param attrs.strides at least 5
  * @param attrs.dataFormat default: "NDHWC"
  */
-export function maxPool3DGrad<T extends DType = DType>(origInput: Operand, origOutput: Operand, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
+export function maxPool3DGrad<T extends DType = DType>(origInput: Operand, origOutput: Operand, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): Output<T> {
   return build('MaxPool3DGrad', [origInput, origOutput, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -357,7 +357,7 @@ export function maxPool3DGrad<T extends DType = DType>(origInput: Operand, origO
  * @param attrs.strides at least 5
  * @param attrs.dataFormat default: "NDHWC"
  */
-export function maxPool3DGradGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
+export function maxPool3DGradGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' | null } & BuildOptions): Output<T> {
   return build('MaxPool3DGradGrad', [origInput, origOutput, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -368,7 +368,7 @@ export function maxPool3DGradGrad<T extends DType = DType>(origInput: Operand<T>
  * @param attrs.explicitPaddings default: []
  * @param attrs.dataFormat default: "NHWC"
  */
-export function maxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
+export function maxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[] | null; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): Output<T> {
   return build('MaxPoolGrad', [origInput, origOutput, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -378,7 +378,7 @@ export function maxPoolGrad<T extends DType = DType>(origInput: Operand<T>, orig
  * @param attrs.strides at least 4
  * @param attrs.dataFormat default: "NHWC"
  */
-export function maxPoolGradGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
+export function maxPoolGradGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): Output<T> {
   return build('MaxPoolGradGrad', [origInput, origOutput, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -386,7 +386,7 @@ export function maxPoolGradGrad<T extends DType = DType>(origInput: Operand<T>, 
  * TensorFlow's MaxPoolGradGradV2.
  * @param attrs.dataFormat default: "NHWC"
  */
-export function maxPoolGradGradV2<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, ksize: Operand<'int32'>, strides: Operand<'int32'>, attrs: { readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
+export function maxPoolGradGradV2<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, ksize: Operand<'int32'>, strides: Operand<'int32'>, attrs: { readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): Output<T> {
   return build('MaxPoolGradGradV2', [origInput, origOutput, grad, ksize, strides], { padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -396,7 +396,7 @@ export function maxPoolGradGradV2<T extends DType = DType>(origInput: Operand<T>
  * @param attrs.strides at least 4
  * @param attrs.includeBatchInIndex default: false
  */
-export function maxPoolGradGradWithArgmax<T extends DType = DType>(input: Operand<T>, grad: Operand<T>, argmax: Operand, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly includeBatchInIndex?: boolean } & BuildOptions): Output<T> {
+export function maxPoolGradGradWithArgmax<T extends DType = DType>(input: Operand<T>, grad: Operand<T>, argmax: Operand, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly includeBatchInIndex?: boolean | null } & BuildOptions): Output<T> {
   return build('MaxPoolGradGradWithArgmax', [input, grad, argmax], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, include_batch_in_index: attrs.includeBatchInIndex }, attrs).output() as Output<T>;
 }
 
@@ -404,7 +404,7 @@ export function maxPoolGradGradWithArgmax<T extends DType = DType>(input: Operan
  * TensorFlow's MaxPoolGradV2.
  * @param attrs.dataFormat default: "NHWC"
  */
-export function maxPoolGradV2<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, ksize: Operand<'int32'>, strides: Operand<'int32'>, attrs: { readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
+export function maxPoolGradV2<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, ksize: Operand<'int32'>, strides: Operand<'int32'>, attrs: { readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): Output<T> {
   return build('MaxPoolGradV2', [origInput, origOutput, grad, ksize, strides], { padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -414,7 +414,7 @@ export function maxPoolGradV2<T extends DType = DType>(origInput: Operand<T>, or
  * @param attrs.strides at least 4
  * @param attrs.includeBatchInIndex default: false
  */
-export function maxPoolGradWithArgmax<T extends DType = DType>(input: Operand<T>, grad: Operand<T>, argmax: Operand, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly includeBatchInIndex?: boolean } & BuildOptions): Output<T> {
+export function maxPoolGradWithArgmax<T extends DType = DType>(input: Operand<T>, grad: Operand<T>, argmax: Operand, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly includeBatchInIndex?: boolean | null } & BuildOptions): Output<T> {
   return build('MaxPoolGradWithArgmax', [input, grad, argmax], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, include_batch_in_index: attrs.includeBatchInIndex }, attrs).output() as Output<T>;
 }
 
@@ -422,7 +422,7 @@ export function maxPoolGradWithArgmax<T extends DType = DType>(input: Operand<T>
  * TensorFlow's MaxPoolV2.
  * @param attrs.dataFormat default: "NHWC"
  */
-export function maxPoolV2<T extends DType = DType>(input: Operand<T>, ksize: Operand<'int32'>, strides: Operand<'int32'>, attrs: { readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' } & BuildOptions): Output<T> {
+export function maxPoolV2<T extends DType = DType>(input: Operand<T>, ksize: Operand<'int32'>, strides: Operand<'int32'>, attrs: { readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' | null } & BuildOptions): Output<T> {
   return build('MaxPoolV2', [input, ksize, strides], { padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -434,7 +434,7 @@ export function maxPoolV2<T extends DType = DType>(input: Operand<T>, ksize: Ope
  * @param attrs.includeBatchInIndex default: false
  * @returns output, argmax
  */
-export function maxPoolWithArgmax<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly targmax?: DType; readonly padding: 'SAME' | 'VALID'; readonly includeBatchInIndex?: boolean } & BuildOptions): { output: Output<T>; argmax: Output } {
+export function maxPoolWithArgmax<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly targmax?: DType | null; readonly padding: 'SAME' | 'VALID'; readonly includeBatchInIndex?: boolean | null } & BuildOptions): { output: Output<T>; argmax: Output } {
   return named(build('MaxPoolWithArgmax', [input], { ksize: attrs.ksize, strides: attrs.strides, Targmax: attrs.targmax, padding: attrs.padding, include_batch_in_index: attrs.includeBatchInIndex }, attrs), ['output', 'argmax']) as { output: Output<T>; argmax: Output };
 }
 
@@ -449,7 +449,7 @@ export function maximum<T extends DType = DType>(x: Operand<T>, y: Operand<T>, a
  * TensorFlow's Mean: mean along axes
  * @param attrs.keepDims default: false
  */
-export function mean<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
+export function mean<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('Mean', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
 }
 
@@ -465,7 +465,7 @@ export function merge<T extends DType = DType>(inputs: readonly Operand<T>[], at
  * TensorFlow's MergeDedupData.
  * @param attrs.config default: ""
  */
-export function mergeDedupData(integerTensor: Operand, floatTensor: Operand, attrs: { readonly tupleMask: string | Uint8Array; readonly config?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function mergeDedupData(integerTensor: Operand, floatTensor: Operand, attrs: { readonly tupleMask: string | Uint8Array; readonly config?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('MergeDedupData', [integerTensor, floatTensor], { tuple_mask: attrs.tupleMask, config: attrs.config }, attrs).output() as Output<'variant'>;
 }
 
@@ -482,7 +482,7 @@ export function mergeSummary(inputs: readonly Operand<'string'>[], attrs: BuildO
  * @param attrs.deleteOldDirs default: true
  * @param attrs.allowMissingFiles default: false
  */
-export function mergeV2Checkpoints(checkpointPrefixes: Operand<'string'>, destinationPrefix: Operand<'string'>, attrs: { readonly deleteOldDirs?: boolean; readonly allowMissingFiles?: boolean } & BuildOptions = {}): Operation {
+export function mergeV2Checkpoints(checkpointPrefixes: Operand<'string'>, destinationPrefix: Operand<'string'>, attrs: { readonly deleteOldDirs?: boolean | null; readonly allowMissingFiles?: boolean | null } & BuildOptions = {}): Operation {
   return build('MergeV2Checkpoints', [checkpointPrefixes, destinationPrefix], { delete_old_dirs: attrs.deleteOldDirs, allow_missing_files: attrs.allowMissingFiles }, attrs);
 }
 
@@ -493,7 +493,7 @@ export function mergeV2Checkpoints(checkpointPrefixes: Operand<'string'>, destin
  * @param attrs.filterbankChannelCount default: 40
  * @param attrs.dctCoefficientCount default: 13
  */
-export function mfcc(spectrogram: Operand<'float32'>, sampleRate: Operand<'int32'>, attrs: { readonly upperFrequencyLimit?: number; readonly lowerFrequencyLimit?: number; readonly filterbankChannelCount?: number | bigint; readonly dctCoefficientCount?: number | bigint } & BuildOptions = {}): Output<'float32'> {
+export function mfcc(spectrogram: Operand<'float32'>, sampleRate: Operand<'int32'>, attrs: { readonly upperFrequencyLimit?: number | null; readonly lowerFrequencyLimit?: number | null; readonly filterbankChannelCount?: number | bigint | null; readonly dctCoefficientCount?: number | bigint | null } & BuildOptions = {}): Output<'float32'> {
   return build('Mfcc', [spectrogram, sampleRate], { upper_frequency_limit: attrs.upperFrequencyLimit, lower_frequency_limit: attrs.lowerFrequencyLimit, filterbank_channel_count: attrs.filterbankChannelCount, dct_coefficient_count: attrs.dctCoefficientCount }, attrs).output() as Output<'float32'>;
 }
 
@@ -501,7 +501,7 @@ export function mfcc(spectrogram: Operand<'float32'>, sampleRate: Operand<'int32
  * TensorFlow's Min: smallest element along axes
  * @param attrs.keepDims default: false
  */
-export function min<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
+export function min<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('Min', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
 }
 
@@ -549,7 +549,7 @@ export function mod<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  */
-export function modelDataset(inputDataset: Operand<'variant'>, attrs: { readonly algorithm?: number | bigint; readonly cpuBudget?: number | bigint; readonly ramBudget?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[] } & BuildOptions): Output<'variant'> {
+export function modelDataset(inputDataset: Operand<'variant'>, attrs: { readonly algorithm?: number | bigint | null; readonly cpuBudget?: number | bigint | null; readonly ramBudget?: number | bigint | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[] } & BuildOptions): Output<'variant'> {
   return build('ModelDataset', [inputDataset], { algorithm: attrs.algorithm, cpu_budget: attrs.cpuBudget, ram_budget: attrs.ramBudget, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'variant'>;
 }
 
@@ -584,7 +584,7 @@ export function multiDeviceIterator(attrs: { readonly devices: readonly (string 
  * @param attrs.outputTypes at least 0; default: []
  * @param attrs.outputShapes at least 0; default: []
  */
-export function multiDeviceIteratorFromStringHandle(stringHandle: Operand<'string'>, attrs: { readonly outputTypes?: readonly DType[]; readonly outputShapes?: readonly PartialShape[] } & BuildOptions = {}): Output<'resource'> {
+export function multiDeviceIteratorFromStringHandle(stringHandle: Operand<'string'>, attrs: { readonly outputTypes?: readonly DType[] | null; readonly outputShapes?: readonly PartialShape[] | null } & BuildOptions = {}): Output<'resource'> {
   return build('MultiDeviceIteratorFromStringHandle', [stringHandle], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'resource'>;
 }
 
@@ -621,7 +621,7 @@ export function multiDeviceIteratorToStringHandle(multiDeviceIterator: Operand<'
  * @param attrs.seed2 default: 0
  * @param attrs.outputDtype one of int32, int64; default: int64
  */
-export function multinomial(logits: Operand, numSamples: Operand<'int32'>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly outputDtype?: DType } & BuildOptions = {}): Output {
+export function multinomial(logits: Operand, numSamples: Operand<'int32'>, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly outputDtype?: DType | null } & BuildOptions = {}): Output {
   return build('Multinomial', [logits, numSamples], { seed: attrs.seed, seed2: attrs.seed2, output_dtype: attrs.outputDtype }, attrs).output() as Output;
 }
 
@@ -635,7 +635,7 @@ export function multinomial(logits: Operand, numSamples: Operand<'int32'>, attrs
  * @param attrs.initialNumBuckets default: 131072
  * @param attrs.maxLoadFactor default: 0.8
  */
-export function mutableDenseHashTable(emptyKey: Operand, attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly valueDtype: DType; readonly valueShape?: PartialShape; readonly initialNumBuckets?: number | bigint; readonly maxLoadFactor?: number } & BuildOptions): Output<'string'> {
+export function mutableDenseHashTable(emptyKey: Operand, attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly useNodeNameSharing?: boolean | null; readonly valueDtype: DType; readonly valueShape?: PartialShape | null; readonly initialNumBuckets?: number | bigint | null; readonly maxLoadFactor?: number | null } & BuildOptions): Output<'string'> {
   return build('MutableDenseHashTable', [emptyKey], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, value_dtype: attrs.valueDtype, value_shape: attrs.valueShape, initial_num_buckets: attrs.initialNumBuckets, max_load_factor: attrs.maxLoadFactor }, attrs).output() as Output<'string'>;
 }
 
@@ -649,7 +649,7 @@ export function mutableDenseHashTable(emptyKey: Operand, attrs: { readonly conta
  * @param attrs.initialNumBuckets default: 131072
  * @param attrs.maxLoadFactor default: 0.8
  */
-export function mutableDenseHashTableV2(emptyKey: Operand, deletedKey: Operand, attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly valueDtype: DType; readonly valueShape?: PartialShape; readonly initialNumBuckets?: number | bigint; readonly maxLoadFactor?: number } & BuildOptions): Output<'resource'> {
+export function mutableDenseHashTableV2(emptyKey: Operand, deletedKey: Operand, attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly useNodeNameSharing?: boolean | null; readonly valueDtype: DType; readonly valueShape?: PartialShape | null; readonly initialNumBuckets?: number | bigint | null; readonly maxLoadFactor?: number | null } & BuildOptions): Output<'resource'> {
   return build('MutableDenseHashTableV2', [emptyKey, deletedKey], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, value_dtype: attrs.valueDtype, value_shape: attrs.valueShape, initial_num_buckets: attrs.initialNumBuckets, max_load_factor: attrs.maxLoadFactor }, attrs).output() as Output<'resource'>;
 }
 
@@ -660,7 +660,7 @@ export function mutableDenseHashTableV2(emptyKey: Operand, deletedKey: Operand, 
  * @param attrs.sharedName default: ""
  * @param attrs.useNodeNameSharing default: false
  */
-export function mutableHashTable(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly keyDtype: DType; readonly valueDtype: DType } & BuildOptions): Output<'string'> {
+export function mutableHashTable(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly useNodeNameSharing?: boolean | null; readonly keyDtype: DType; readonly valueDtype: DType } & BuildOptions): Output<'string'> {
   return build('MutableHashTable', [], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype }, attrs).output() as Output<'string'>;
 }
 
@@ -672,7 +672,7 @@ export function mutableHashTable(attrs: { readonly container?: string | Uint8Arr
  * @param attrs.useNodeNameSharing default: false
  * @param attrs.valueShape default: []
  */
-export function mutableHashTableOfTensors(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly keyDtype: DType; readonly valueDtype: DType; readonly valueShape?: PartialShape } & BuildOptions): Output<'string'> {
+export function mutableHashTableOfTensors(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly useNodeNameSharing?: boolean | null; readonly keyDtype: DType; readonly valueDtype: DType; readonly valueShape?: PartialShape | null } & BuildOptions): Output<'string'> {
   return build('MutableHashTableOfTensors', [], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype, value_shape: attrs.valueShape }, attrs).output() as Output<'string'>;
 }
 
@@ -684,7 +684,7 @@ export function mutableHashTableOfTensors(attrs: { readonly container?: string |
  * @param attrs.useNodeNameSharing default: false
  * @param attrs.valueShape default: []
  */
-export function mutableHashTableOfTensorsV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly keyDtype: DType; readonly valueDtype: DType; readonly valueShape?: PartialShape } & BuildOptions): Output<'resource'> {
+export function mutableHashTableOfTensorsV2(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly useNodeNameSharing?: boolean | null; readonly keyDtype: DType; readonly valueDtype: DType; readonly valueShape?: PartialShape | null } & BuildOptions): Output<'resource'> {
   return build('MutableHashTableOfTensorsV2', [], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype, value_shape: attrs.valueShape }, attrs).output() as Output<'resource'>;
 }
 
@@ -695,7 +695,7 @@ export function mutableHashTableOfTensorsV2(attrs: { readonly container?: string
  * @param attrs.sharedName default: ""
  * @param attrs.useNodeNameSharing default: false
  */
-export function mutableHashTableV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly keyDtype: DType; readonly valueDtype: DType } & BuildOptions): Output<'resource'> {
+export function mutableHashTableV2(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly useNodeNameSharing?: boolean | null; readonly keyDtype: DType; readonly valueDtype: DType } & BuildOptions): Output<'resource'> {
   return build('MutableHashTableV2', [], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype }, attrs).output() as Output<'resource'>;
 }
 
@@ -713,6 +713,6 @@ export function mutexLock(mutex: Operand<'resource'>, attrs: BuildOptions = {}):
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function mutexV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function mutexV2(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('MutexV2', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }

@@ -85,7 +85,7 @@ export function noOp(attrs: BuildOptions = {}): Operation {
  * Stateful.
  * @param attrs.dtype default: int64
  */
-export function nonDeterministicInts(shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function nonDeterministicInts(shape: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('NonDeterministicInts', [shape], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -93,7 +93,7 @@ export function nonDeterministicInts(shape: Operand, attrs: { readonly dtype?: D
  * TensorFlow's NonMaxSuppression.
  * @param attrs.iouThreshold default: 0.5
  */
-export function nonMaxSuppression(boxes: Operand<'float32'>, scores: Operand<'float32'>, maxOutputSize: Operand<'int32'>, attrs: { readonly iouThreshold?: number } & BuildOptions = {}): Output<'int32'> {
+export function nonMaxSuppression(boxes: Operand<'float32'>, scores: Operand<'float32'>, maxOutputSize: Operand<'int32'>, attrs: { readonly iouThreshold?: number | null } & BuildOptions = {}): Output<'int32'> {
   return build('NonMaxSuppression', [boxes, scores, maxOutputSize], { iou_threshold: attrs.iouThreshold }, attrs).output() as Output<'int32'>;
 }
 
@@ -116,7 +116,7 @@ export function nonMaxSuppressionV3(boxes: Operand, scores: Operand, maxOutputSi
  * @param attrs.padToMaxOutputSize default: false
  * @returns selectedIndices, validOutputs
  */
-export function nonMaxSuppressionV4(boxes: Operand, scores: Operand, maxOutputSize: Operand<'int32'>, iouThreshold: Operand, scoreThreshold: Operand, attrs: { readonly padToMaxOutputSize?: boolean } & BuildOptions = {}): { selectedIndices: Output<'int32'>; validOutputs: Output<'int32'> } {
+export function nonMaxSuppressionV4(boxes: Operand, scores: Operand, maxOutputSize: Operand<'int32'>, iouThreshold: Operand, scoreThreshold: Operand, attrs: { readonly padToMaxOutputSize?: boolean | null } & BuildOptions = {}): { selectedIndices: Output<'int32'>; validOutputs: Output<'int32'> } {
   return named(build('NonMaxSuppressionV4', [boxes, scores, maxOutputSize, iouThreshold, scoreThreshold], { pad_to_max_output_size: attrs.padToMaxOutputSize }, attrs), ['selectedIndices', 'validOutputs']) as { selectedIndices: Output<'int32'>; validOutputs: Output<'int32'> };
 }
 
@@ -125,7 +125,7 @@ export function nonMaxSuppressionV4(boxes: Operand, scores: Operand, maxOutputSi
  * @param attrs.padToMaxOutputSize default: false
  * @returns selectedIndices, selectedScores, validOutputs
  */
-export function nonMaxSuppressionV5<T extends DType = DType>(boxes: Operand<T>, scores: Operand<T>, maxOutputSize: Operand<'int32'>, iouThreshold: Operand<T>, scoreThreshold: Operand<T>, softNmsSigma: Operand<T>, attrs: { readonly padToMaxOutputSize?: boolean } & BuildOptions = {}): { selectedIndices: Output<'int32'>; selectedScores: Output<T>; validOutputs: Output<'int32'> } {
+export function nonMaxSuppressionV5<T extends DType = DType>(boxes: Operand<T>, scores: Operand<T>, maxOutputSize: Operand<'int32'>, iouThreshold: Operand<T>, scoreThreshold: Operand<T>, softNmsSigma: Operand<T>, attrs: { readonly padToMaxOutputSize?: boolean | null } & BuildOptions = {}): { selectedIndices: Output<'int32'>; selectedScores: Output<T>; validOutputs: Output<'int32'> } {
   return named(build('NonMaxSuppressionV5', [boxes, scores, maxOutputSize, iouThreshold, scoreThreshold, softNmsSigma], { pad_to_max_output_size: attrs.padToMaxOutputSize }, attrs), ['selectedIndices', 'selectedScores', 'validOutputs']) as { selectedIndices: Output<'int32'>; selectedScores: Output<T>; validOutputs: Output<'int32'> };
 }
 
@@ -149,7 +149,7 @@ export function nonSerializableDataset(inputDataset: Operand<'variant'>, attrs: 
  * TensorFlow's NotEqual: whether elements differ
  * @param attrs.incompatibleShapeError default: true
  */
-export function notEqual(x: Operand, y: Operand, attrs: { readonly incompatibleShapeError?: boolean } & BuildOptions = {}): Output<'bool'> {
+export function notEqual(x: Operand, y: Operand, attrs: { readonly incompatibleShapeError?: boolean | null } & BuildOptions = {}): Output<'bool'> {
   return build('NotEqual', [x, y], { incompatible_shape_error: attrs.incompatibleShapeError }, attrs).output() as Output<'bool'>;
 }
 
@@ -157,6 +157,6 @@ export function notEqual(x: Operand, y: Operand, attrs: { readonly incompatibleS
  * TensorFlow's NthElement.
  * @param attrs.reverse default: false
  */
-export function nthElement<T extends DType = DType>(input: Operand<T>, n: Operand<'int32'>, attrs: { readonly reverse?: boolean } & BuildOptions = {}): Output<T> {
+export function nthElement<T extends DType = DType>(input: Operand<T>, n: Operand<'int32'>, attrs: { readonly reverse?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('NthElement', [input, n], { reverse: attrs.reverse }, attrs).output() as Output<T>;
 }

@@ -9,7 +9,7 @@ import { type BuildOptions, type Operand, build, lists } from '../build.js';
  * TensorFlow's OneHot: vectors with one value at the given indices
  * @param attrs.axis default: -1
  */
-export function oneHot<T extends DType = DType>(indices: Operand, depth: Operand<'int32'>, onValue: Operand<T>, offValue: Operand<T>, attrs: { readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
+export function oneHot<T extends DType = DType>(indices: Operand, depth: Operand<'int32'>, onValue: Operand<T>, offValue: Operand<T>, attrs: { readonly axis?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('OneHot', [indices, depth, onValue, offValue], { axis: attrs.axis }, attrs).output() as Output<T>;
 }
 
@@ -21,7 +21,7 @@ export function oneHot<T extends DType = DType>(indices: Operand, depth: Operand
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function oneShotIterator(attrs: { readonly datasetFactory: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
+export function oneShotIterator(attrs: { readonly datasetFactory: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'resource'> {
   return build('OneShotIterator', [], { dataset_factory: attrs.datasetFactory, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -38,7 +38,7 @@ export function onesLike<T extends DType = DType>(x: Operand<T>, attrs: BuildOpt
  * @param attrs.outputShapes at least 1
  * @param attrs.optimizationConfigs default: []
  */
-export function optimizeDataset(inputDataset: Operand<'variant'>, optimizations: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly optimizationConfigs?: readonly (string | Uint8Array)[] } & BuildOptions): Output<'variant'> {
+export function optimizeDataset(inputDataset: Operand<'variant'>, optimizations: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly optimizationConfigs?: readonly (string | Uint8Array)[] | null } & BuildOptions): Output<'variant'> {
   return build('OptimizeDataset', [inputDataset, optimizations], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, optimization_configs: attrs.optimizationConfigs }, attrs).output() as Output<'variant'>;
 }
 
@@ -48,7 +48,7 @@ export function optimizeDataset(inputDataset: Operand<'variant'>, optimizations:
  * @param attrs.outputShapes at least 1
  * @param attrs.optimizationConfigs default: []
  */
-export function optimizeDatasetV2(inputDataset: Operand<'variant'>, optimizationsEnabled: Operand<'string'>, optimizationsDisabled: Operand<'string'>, optimizationsDefault: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly optimizationConfigs?: readonly (string | Uint8Array)[] } & BuildOptions): Output<'variant'> {
+export function optimizeDatasetV2(inputDataset: Operand<'variant'>, optimizationsEnabled: Operand<'string'>, optimizationsDisabled: Operand<'string'>, optimizationsDefault: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly optimizationConfigs?: readonly (string | Uint8Array)[] | null } & BuildOptions): Output<'variant'> {
   return build('OptimizeDatasetV2', [inputDataset, optimizationsEnabled, optimizationsDisabled, optimizationsDefault], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, optimization_configs: attrs.optimizationConfigs }, attrs).output() as Output<'variant'>;
 }
 
@@ -88,7 +88,7 @@ export function optionalNone(attrs: BuildOptions = {}): Output<'variant'> {
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function optionsDataset(inputDataset: Operand<'variant'>, attrs: { readonly serializedOptions: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function optionsDataset(inputDataset: Operand<'variant'>, attrs: { readonly serializedOptions: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('OptionsDataset', [inputDataset], { serialized_options: attrs.serializedOptions, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -100,7 +100,7 @@ export function optionsDataset(inputDataset: Operand<'variant'>, attrs: { readon
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function orderedMapClear(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Operation {
+export function orderedMapClear(attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('OrderedMapClear', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs);
 }
 
@@ -112,7 +112,7 @@ export function orderedMapClear(attrs: { readonly capacity?: number | bigint; re
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function orderedMapIncompleteSize(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'int32'> {
+export function orderedMapIncompleteSize(attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'int32'> {
   return build('OrderedMapIncompleteSize', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int32'>;
 }
 
@@ -125,7 +125,7 @@ export function orderedMapIncompleteSize(attrs: { readonly capacity?: number | b
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function orderedMapPeek(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
+export function orderedMapPeek(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('OrderedMapPeek', [key, indices], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
 }
 
@@ -137,7 +137,7 @@ export function orderedMapPeek(key: Operand<'int64'>, indices: Operand<'int32'>,
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function orderedMapSize(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'int32'> {
+export function orderedMapSize(attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'int32'> {
   return build('OrderedMapSize', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int32'>;
 }
 
@@ -149,7 +149,7 @@ export function orderedMapSize(attrs: { readonly capacity?: number | bigint; rea
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function orderedMapStage(key: Operand<'int64'>, indices: Operand<'int32'>, values: readonly Operand[], attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Operation {
+export function orderedMapStage(key: Operand<'int64'>, indices: Operand<'int32'>, values: readonly Operand[], attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('OrderedMapStage', [key, indices, values], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs);
 }
 
@@ -162,7 +162,7 @@ export function orderedMapStage(key: Operand<'int64'>, indices: Operand<'int32'>
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function orderedMapUnstage(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
+export function orderedMapUnstage(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('OrderedMapUnstage', [key, indices], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
 }
 
@@ -176,7 +176,7 @@ export function orderedMapUnstage(key: Operand<'int64'>, indices: Operand<'int32
  * @param attrs.sharedName default: ""
  * @returns key, values
  */
-export function orderedMapUnstageNoKey(indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): { key: Output<'int64'>; values: Output[] } {
+export function orderedMapUnstageNoKey(indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): { key: Output<'int64'>; values: Output[] } {
   return lists(build('OrderedMapUnstageNoKey', [indices], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs), [['key', 'key', false], ['values', 'values', true]]) as { key: Output<'int64'>; values: Output[] };
 }
 
@@ -185,7 +185,7 @@ export function orderedMapUnstageNoKey(indices: Operand<'int32'>, attrs: { reado
  * Stateful.
  * @param attrs.deviceOrdinal default: -1
  */
-export function outfeedDequeue<dtype extends DType = DType>(attrs: { readonly dtype: dtype; readonly shape: PartialShape; readonly deviceOrdinal?: number | bigint } & BuildOptions): Output<dtype> {
+export function outfeedDequeue<dtype extends DType = DType>(attrs: { readonly dtype: dtype; readonly shape: PartialShape; readonly deviceOrdinal?: number | bigint | null } & BuildOptions): Output<dtype> {
   return build('OutfeedDequeue', [], { dtype: attrs.dtype, shape: attrs.shape, device_ordinal: attrs.deviceOrdinal }, attrs).output() as Output<dtype>;
 }
 
@@ -195,7 +195,7 @@ export function outfeedDequeue<dtype extends DType = DType>(attrs: { readonly dt
  * @param attrs.dtypes at least 1
  * @param attrs.deviceOrdinal default: -1
  */
-export function outfeedDequeueTuple(attrs: { readonly dtypes: readonly DType[]; readonly shapes: readonly PartialShape[]; readonly deviceOrdinal?: number | bigint } & BuildOptions): Output[] {
+export function outfeedDequeueTuple(attrs: { readonly dtypes: readonly DType[]; readonly shapes: readonly PartialShape[]; readonly deviceOrdinal?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('OutfeedDequeueTuple', [], { dtypes: attrs.dtypes, shapes: attrs.shapes, device_ordinal: attrs.deviceOrdinal }, attrs).outputs];
 }
 

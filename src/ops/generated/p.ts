@@ -9,7 +9,7 @@ import { type BuildOptions, type Operand, build, lists } from '../build.js';
  * TensorFlow's Pack: stacks tensors along a new axis
  * @param attrs.axis default: 0
  */
-export function pack<T extends DType = DType>(values: readonly Operand<T>[], attrs: { readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
+export function pack<T extends DType = DType>(values: readonly Operand<T>[], attrs: { readonly axis?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('Pack', [values], { axis: attrs.axis }, attrs).output() as Output<T>;
 }
 
@@ -32,7 +32,7 @@ export function padV2<T extends DType = DType>(input: Operand<T>, paddings: Oper
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function paddedBatchDataset(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, paddedShapes: readonly Operand<'int64'>[], paddingValues: readonly Operand[], attrs: { readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function paddedBatchDataset(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, paddedShapes: readonly Operand<'int64'>[], paddingValues: readonly Operand[], attrs: { readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('PaddedBatchDataset', [inputDataset, batchSize, paddedShapes, paddingValues], { output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -42,7 +42,7 @@ export function paddedBatchDataset(inputDataset: Operand<'variant'>, batchSize: 
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function paddedBatchDatasetV2(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, paddedShapes: readonly Operand<'int64'>[], paddingValues: readonly Operand[], dropRemainder: Operand<'bool'>, attrs: { readonly parallelCopy?: boolean; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function paddedBatchDatasetV2(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, paddedShapes: readonly Operand<'int64'>[], paddingValues: readonly Operand[], dropRemainder: Operand<'bool'>, attrs: { readonly parallelCopy?: boolean | null; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('PaddedBatchDatasetV2', [inputDataset, batchSize, paddedShapes, paddingValues, dropRemainder], { parallel_copy: attrs.parallelCopy, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -55,7 +55,7 @@ export function paddedBatchDatasetV2(inputDataset: Operand<'variant'>, batchSize
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function paddingFIFOQueue(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function paddingFIFOQueue(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[] | null; readonly capacity?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('PaddingFIFOQueue', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
 }
 
@@ -68,7 +68,7 @@ export function paddingFIFOQueue(attrs: { readonly componentTypes: readonly DTyp
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function paddingFIFOQueueV2(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
+export function paddingFIFOQueueV2(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[] | null; readonly capacity?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'resource'> {
   return build('PaddingFIFOQueueV2', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -80,7 +80,7 @@ export function paddingFIFOQueueV2(attrs: { readonly componentTypes: readonly DT
  * @param attrs.deterministic default: "default"
  * @param attrs.metadata default: ""
  */
-export function parallelBatchDataset(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, numParallelCalls: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly parallelCopy?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly deterministic?: string | Uint8Array; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function parallelBatchDataset(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, numParallelCalls: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly parallelCopy?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly deterministic?: string | Uint8Array | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ParallelBatchDataset', [inputDataset, batchSize, numParallelCalls, dropRemainder], { parallel_copy: attrs.parallelCopy, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, deterministic: attrs.deterministic, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -105,7 +105,7 @@ export function parallelDynamicStitch<T extends DType = DType>(indices: readonly
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function parallelFilterDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], numParallelCalls: Operand<'int64'>, attrs: { readonly predicate: FunctionRef; readonly deterministic?: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function parallelFilterDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], numParallelCalls: Operand<'int64'>, attrs: { readonly predicate: FunctionRef; readonly deterministic?: string | Uint8Array | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ParallelFilterDataset', [inputDataset, otherArguments, numParallelCalls], { predicate: attrs.predicate, deterministic: attrs.deterministic, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -115,7 +115,7 @@ export function parallelFilterDataset(inputDataset: Operand<'variant'>, otherArg
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function parallelInterleaveDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, sloppy: Operand<'bool'>, bufferOutputElements: Operand<'int64'>, prefetchInputElements: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function parallelInterleaveDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, sloppy: Operand<'bool'>, bufferOutputElements: Operand<'int64'>, prefetchInputElements: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ParallelInterleaveDataset', [inputDataset, otherArguments, cycleLength, blockLength, sloppy, bufferOutputElements, prefetchInputElements], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -126,7 +126,7 @@ export function parallelInterleaveDataset(inputDataset: Operand<'variant'>, othe
  * @param attrs.sloppy default: false
  * @param attrs.metadata default: ""
  */
-export function parallelInterleaveDatasetV2(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly sloppy?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function parallelInterleaveDatasetV2(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly sloppy?: boolean | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ParallelInterleaveDatasetV2', [inputDataset, otherArguments, cycleLength, blockLength, numParallelCalls], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, sloppy: attrs.sloppy, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -137,7 +137,7 @@ export function parallelInterleaveDatasetV2(inputDataset: Operand<'variant'>, ot
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function parallelInterleaveDatasetV3(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly deterministic?: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function parallelInterleaveDatasetV3(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly deterministic?: string | Uint8Array | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ParallelInterleaveDatasetV3', [inputDataset, otherArguments, cycleLength, blockLength, numParallelCalls], { f: attrs.f, deterministic: attrs.deterministic, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -148,7 +148,7 @@ export function parallelInterleaveDatasetV3(inputDataset: Operand<'variant'>, ot
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function parallelInterleaveDatasetV4(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, bufferOutputElements: Operand<'int64'>, prefetchInputElements: Operand<'int64'>, numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly deterministic?: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function parallelInterleaveDatasetV4(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, bufferOutputElements: Operand<'int64'>, prefetchInputElements: Operand<'int64'>, numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly deterministic?: string | Uint8Array | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ParallelInterleaveDatasetV4', [inputDataset, otherArguments, cycleLength, blockLength, bufferOutputElements, prefetchInputElements, numParallelCalls], { f: attrs.f, deterministic: attrs.deterministic, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -161,7 +161,7 @@ export function parallelInterleaveDatasetV4(inputDataset: Operand<'variant'>, ot
  * @param attrs.preserveCardinality default: false
  * @param attrs.metadata default: ""
  */
-export function parallelMapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], numParallelCalls: Operand<'int32'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean; readonly sloppy?: boolean; readonly preserveCardinality?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function parallelMapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], numParallelCalls: Operand<'int32'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean | null; readonly sloppy?: boolean | null; readonly preserveCardinality?: boolean | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ParallelMapDataset', [inputDataset, otherArguments, numParallelCalls], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_inter_op_parallelism: attrs.useInterOpParallelism, sloppy: attrs.sloppy, preserve_cardinality: attrs.preserveCardinality, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -175,7 +175,7 @@ export function parallelMapDataset(inputDataset: Operand<'variant'>, otherArgume
  * @param attrs.useUnboundedThreadpool default: false
  * @param attrs.metadata default: ""
  */
-export function parallelMapDatasetV2(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean; readonly deterministic?: string | Uint8Array; readonly preserveCardinality?: boolean; readonly useUnboundedThreadpool?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function parallelMapDatasetV2(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean | null; readonly deterministic?: string | Uint8Array | null; readonly preserveCardinality?: boolean | null; readonly useUnboundedThreadpool?: boolean | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ParallelMapDatasetV2', [inputDataset, otherArguments, numParallelCalls], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_inter_op_parallelism: attrs.useInterOpParallelism, deterministic: attrs.deterministic, preserve_cardinality: attrs.preserveCardinality, use_unbounded_threadpool: attrs.useUnboundedThreadpool, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -185,7 +185,7 @@ export function parallelMapDatasetV2(inputDataset: Operand<'variant'>, otherArgu
  * @param attrs.seed default: 0
  * @param attrs.seed2 default: 0
  */
-export function parameterizedTruncatedNormal<dtype extends DType = DType>(shape: Operand, means: Operand<dtype>, stdevs: Operand<dtype>, minvals: Operand<dtype>, maxvals: Operand<dtype>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<dtype> {
+export function parameterizedTruncatedNormal<dtype extends DType = DType>(shape: Operand, means: Operand<dtype>, stdevs: Operand<dtype>, minvals: Operand<dtype>, maxvals: Operand<dtype>, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions = {}): Output<dtype> {
   return build('ParameterizedTruncatedNormal', [shape, means, stdevs, minvals, maxvals], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<dtype>;
 }
 
@@ -212,7 +212,7 @@ export function parseExample(serialized: Operand<'string'>, names: Operand<'stri
  * @param attrs.raggedValueTypes one of float32, int64, string; at least 0; default: []
  * @param attrs.raggedSplitTypes one of int32, int64; at least 0; default: []
  */
-export function parseExampleDataset(inputDataset: Operand<'variant'>, numParallelCalls: Operand<'int64'>, denseDefaults: readonly Operand[], attrs: { readonly sparseKeys: readonly (string | Uint8Array)[]; readonly denseKeys: readonly (string | Uint8Array)[]; readonly sparseTypes: readonly DType[]; readonly denseShapes: readonly PartialShape[]; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly sloppy?: boolean; readonly raggedKeys?: readonly (string | Uint8Array)[]; readonly raggedValueTypes?: readonly DType[]; readonly raggedSplitTypes?: readonly DType[] } & BuildOptions): Output<'variant'> {
+export function parseExampleDataset(inputDataset: Operand<'variant'>, numParallelCalls: Operand<'int64'>, denseDefaults: readonly Operand[], attrs: { readonly sparseKeys: readonly (string | Uint8Array)[]; readonly denseKeys: readonly (string | Uint8Array)[]; readonly sparseTypes: readonly DType[]; readonly denseShapes: readonly PartialShape[]; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly sloppy?: boolean | null; readonly raggedKeys?: readonly (string | Uint8Array)[] | null; readonly raggedValueTypes?: readonly DType[] | null; readonly raggedSplitTypes?: readonly DType[] | null } & BuildOptions): Output<'variant'> {
   return build('ParseExampleDataset', [inputDataset, numParallelCalls, denseDefaults], { sparse_keys: attrs.sparseKeys, dense_keys: attrs.denseKeys, sparse_types: attrs.sparseTypes, dense_shapes: attrs.denseShapes, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, sloppy: attrs.sloppy, ragged_keys: attrs.raggedKeys, ragged_value_types: attrs.raggedValueTypes, ragged_split_types: attrs.raggedSplitTypes }, attrs).output() as Output<'variant'>;
 }
 
@@ -229,7 +229,7 @@ export function parseExampleDataset(inputDataset: Operand<'variant'>, numParalle
  * @param attrs.raggedValueTypes one of float32, int64, string; at least 0; default: []
  * @param attrs.raggedSplitTypes one of int32, int64; at least 0; default: []
  */
-export function parseExampleDatasetV2(inputDataset: Operand<'variant'>, numParallelCalls: Operand<'int64'>, denseDefaults: readonly Operand[], attrs: { readonly sparseKeys: readonly (string | Uint8Array)[]; readonly denseKeys: readonly (string | Uint8Array)[]; readonly sparseTypes: readonly DType[]; readonly denseShapes: readonly PartialShape[]; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly deterministic?: string | Uint8Array; readonly raggedKeys?: readonly (string | Uint8Array)[]; readonly raggedValueTypes?: readonly DType[]; readonly raggedSplitTypes?: readonly DType[] } & BuildOptions): Output<'variant'> {
+export function parseExampleDatasetV2(inputDataset: Operand<'variant'>, numParallelCalls: Operand<'int64'>, denseDefaults: readonly Operand[], attrs: { readonly sparseKeys: readonly (string | Uint8Array)[]; readonly denseKeys: readonly (string | Uint8Array)[]; readonly sparseTypes: readonly DType[]; readonly denseShapes: readonly PartialShape[]; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly deterministic?: string | Uint8Array | null; readonly raggedKeys?: readonly (string | Uint8Array)[] | null; readonly raggedValueTypes?: readonly DType[] | null; readonly raggedSplitTypes?: readonly DType[] | null } & BuildOptions): Output<'variant'> {
   return build('ParseExampleDatasetV2', [inputDataset, numParallelCalls, denseDefaults], { sparse_keys: attrs.sparseKeys, dense_keys: attrs.denseKeys, sparse_types: attrs.sparseTypes, dense_shapes: attrs.denseShapes, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, deterministic: attrs.deterministic, ragged_keys: attrs.raggedKeys, ragged_value_types: attrs.raggedValueTypes, ragged_split_types: attrs.raggedSplitTypes }, attrs).output() as Output<'variant'>;
 }
 
@@ -264,7 +264,7 @@ export function parseExampleV2(serialized: Operand<'string'>, names: Operand<'st
  * @param attrs.featureListDenseShapes at least 0; default: []
  * @returns contextSparseIndices, contextSparseValues, contextSparseShapes, contextDenseValues, featureListSparseIndices, featureListSparseValues, featureListSparseShapes, featureListDenseValues, featureListDenseLengths
  */
-export function parseSequenceExample(serialized: Operand<'string'>, debugName: Operand<'string'>, contextDenseDefaults: readonly Operand[], attrs: { readonly featureListDenseMissingAssumedEmpty: readonly (string | Uint8Array)[]; readonly contextSparseKeys: readonly (string | Uint8Array)[]; readonly contextDenseKeys: readonly (string | Uint8Array)[]; readonly featureListSparseKeys: readonly (string | Uint8Array)[]; readonly featureListDenseKeys: readonly (string | Uint8Array)[]; readonly ncontextSparse?: number | bigint; readonly ncontextDense?: number | bigint; readonly nfeatureListSparse?: number | bigint; readonly nfeatureListDense?: number | bigint; readonly contextSparseTypes?: readonly DType[]; readonly featureListDenseTypes?: readonly DType[]; readonly contextDenseShapes?: readonly PartialShape[]; readonly featureListSparseTypes?: readonly DType[]; readonly featureListDenseShapes?: readonly PartialShape[] } & BuildOptions): { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[]; featureListDenseLengths: Output[] } {
+export function parseSequenceExample(serialized: Operand<'string'>, debugName: Operand<'string'>, contextDenseDefaults: readonly Operand[], attrs: { readonly featureListDenseMissingAssumedEmpty: readonly (string | Uint8Array)[]; readonly contextSparseKeys: readonly (string | Uint8Array)[]; readonly contextDenseKeys: readonly (string | Uint8Array)[]; readonly featureListSparseKeys: readonly (string | Uint8Array)[]; readonly featureListDenseKeys: readonly (string | Uint8Array)[]; readonly ncontextSparse?: number | bigint | null; readonly ncontextDense?: number | bigint | null; readonly nfeatureListSparse?: number | bigint | null; readonly nfeatureListDense?: number | bigint | null; readonly contextSparseTypes?: readonly DType[] | null; readonly featureListDenseTypes?: readonly DType[] | null; readonly contextDenseShapes?: readonly PartialShape[] | null; readonly featureListSparseTypes?: readonly DType[] | null; readonly featureListDenseShapes?: readonly PartialShape[] | null } & BuildOptions): { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[]; featureListDenseLengths: Output[] } {
   return lists(build('ParseSequenceExample', [serialized, debugName, contextDenseDefaults], { feature_list_dense_missing_assumed_empty: attrs.featureListDenseMissingAssumedEmpty, context_sparse_keys: attrs.contextSparseKeys, context_dense_keys: attrs.contextDenseKeys, feature_list_sparse_keys: attrs.featureListSparseKeys, feature_list_dense_keys: attrs.featureListDenseKeys, Ncontext_sparse: attrs.ncontextSparse, Ncontext_dense: attrs.ncontextDense, Nfeature_list_sparse: attrs.nfeatureListSparse, Nfeature_list_dense: attrs.nfeatureListDense, context_sparse_types: attrs.contextSparseTypes, feature_list_dense_types: attrs.featureListDenseTypes, context_dense_shapes: attrs.contextDenseShapes, feature_list_sparse_types: attrs.featureListSparseTypes, feature_list_dense_shapes: attrs.featureListDenseShapes }, attrs), [['contextSparseIndices', 'context_sparse_indices', true], ['contextSparseValues', 'context_sparse_values', true], ['contextSparseShapes', 'context_sparse_shapes', true], ['contextDenseValues', 'context_dense_values', true], ['featureListSparseIndices', 'feature_list_sparse_indices', true], ['featureListSparseValues', 'feature_list_sparse_values', true], ['featureListSparseShapes', 'feature_list_sparse_shapes', true], ['featureListDenseValues', 'feature_list_dense_values', true], ['featureListDenseLengths', 'feature_list_dense_lengths', true]]) as { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[]; featureListDenseLengths: Output[] };
 }
 
@@ -284,7 +284,7 @@ export function parseSequenceExample(serialized: Operand<'string'>, debugName: O
  * @param attrs.featureListDenseShapes at least 0; default: []
  * @returns contextSparseIndices, contextSparseValues, contextSparseShapes, contextDenseValues, contextRaggedValues, contextRaggedRowSplits, featureListSparseIndices, featureListSparseValues, featureListSparseShapes, featureListDenseValues, featureListDenseLengths, featureListRaggedValues, featureListRaggedOuterSplits, featureListRaggedInnerSplits
  */
-export function parseSequenceExampleV2(serialized: Operand<'string'>, debugName: Operand<'string'>, contextSparseKeys: Operand<'string'>, contextDenseKeys: Operand<'string'>, contextRaggedKeys: Operand<'string'>, featureListSparseKeys: Operand<'string'>, featureListDenseKeys: Operand<'string'>, featureListRaggedKeys: Operand<'string'>, featureListDenseMissingAssumedEmpty: Operand<'bool'>, contextDenseDefaults: readonly Operand[], attrs: { readonly ncontextSparse?: number | bigint; readonly contextSparseTypes?: readonly DType[]; readonly contextRaggedValueTypes?: readonly DType[]; readonly contextRaggedSplitTypes?: readonly DType[]; readonly contextDenseShapes?: readonly PartialShape[]; readonly nfeatureListSparse?: number | bigint; readonly nfeatureListDense?: number | bigint; readonly featureListDenseTypes?: readonly DType[]; readonly featureListSparseTypes?: readonly DType[]; readonly featureListRaggedValueTypes?: readonly DType[]; readonly featureListRaggedSplitTypes?: readonly DType[]; readonly featureListDenseShapes?: readonly PartialShape[] } & BuildOptions = {}): { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; contextRaggedValues: Output[]; contextRaggedRowSplits: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[]; featureListDenseLengths: Output[]; featureListRaggedValues: Output[]; featureListRaggedOuterSplits: Output[]; featureListRaggedInnerSplits: Output[] } {
+export function parseSequenceExampleV2(serialized: Operand<'string'>, debugName: Operand<'string'>, contextSparseKeys: Operand<'string'>, contextDenseKeys: Operand<'string'>, contextRaggedKeys: Operand<'string'>, featureListSparseKeys: Operand<'string'>, featureListDenseKeys: Operand<'string'>, featureListRaggedKeys: Operand<'string'>, featureListDenseMissingAssumedEmpty: Operand<'bool'>, contextDenseDefaults: readonly Operand[], attrs: { readonly ncontextSparse?: number | bigint | null; readonly contextSparseTypes?: readonly DType[] | null; readonly contextRaggedValueTypes?: readonly DType[] | null; readonly contextRaggedSplitTypes?: readonly DType[] | null; readonly contextDenseShapes?: readonly PartialShape[] | null; readonly nfeatureListSparse?: number | bigint | null; readonly nfeatureListDense?: number | bigint | null; readonly featureListDenseTypes?: readonly DType[] | null; readonly featureListSparseTypes?: readonly DType[] | null; readonly featureListRaggedValueTypes?: readonly DType[] | null; readonly featureListRaggedSplitTypes?: readonly DType[] | null; readonly featureListDenseShapes?: readonly PartialShape[] | null } & BuildOptions = {}): { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; contextRaggedValues: Output[]; contextRaggedRowSplits: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[]; featureListDenseLengths: Output[]; featureListRaggedValues: Output[]; featureListRaggedOuterSplits: Output[]; featureListRaggedInnerSplits: Output[] } {
   return lists(build('ParseSequenceExampleV2', [serialized, debugName, contextSparseKeys, contextDenseKeys, contextRaggedKeys, featureListSparseKeys, featureListDenseKeys, featureListRaggedKeys, featureListDenseMissingAssumedEmpty, contextDenseDefaults], { Ncontext_sparse: attrs.ncontextSparse, context_sparse_types: attrs.contextSparseTypes, context_ragged_value_types: attrs.contextRaggedValueTypes, context_ragged_split_types: attrs.contextRaggedSplitTypes, context_dense_shapes: attrs.contextDenseShapes, Nfeature_list_sparse: attrs.nfeatureListSparse, Nfeature_list_dense: attrs.nfeatureListDense, feature_list_dense_types: attrs.featureListDenseTypes, feature_list_sparse_types: attrs.featureListSparseTypes, feature_list_ragged_value_types: attrs.featureListRaggedValueTypes, feature_list_ragged_split_types: attrs.featureListRaggedSplitTypes, feature_list_dense_shapes: attrs.featureListDenseShapes }, attrs), [['contextSparseIndices', 'context_sparse_indices', true], ['contextSparseValues', 'context_sparse_values', true], ['contextSparseShapes', 'context_sparse_shapes', true], ['contextDenseValues', 'context_dense_values', true], ['contextRaggedValues', 'context_ragged_values', true], ['contextRaggedRowSplits', 'context_ragged_row_splits', true], ['featureListSparseIndices', 'feature_list_sparse_indices', true], ['featureListSparseValues', 'feature_list_sparse_values', true], ['featureListSparseShapes', 'feature_list_sparse_shapes', true], ['featureListDenseValues', 'feature_list_dense_values', true], ['featureListDenseLengths', 'feature_list_dense_lengths', true], ['featureListRaggedValues', 'feature_list_ragged_values', true], ['featureListRaggedOuterSplits', 'feature_list_ragged_outer_splits', true], ['featureListRaggedInnerSplits', 'feature_list_ragged_inner_splits', true]]) as { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; contextRaggedValues: Output[]; contextRaggedRowSplits: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[]; featureListDenseLengths: Output[]; featureListRaggedValues: Output[]; featureListRaggedOuterSplits: Output[]; featureListRaggedInnerSplits: Output[] };
 }
 
@@ -310,7 +310,7 @@ export function parseSingleExample(serialized: Operand<'string'>, denseDefaults:
  * @param attrs.featureListDenseShapes at least 0; default: []
  * @returns contextSparseIndices, contextSparseValues, contextSparseShapes, contextDenseValues, featureListSparseIndices, featureListSparseValues, featureListSparseShapes, featureListDenseValues
  */
-export function parseSingleSequenceExample(serialized: Operand<'string'>, featureListDenseMissingAssumedEmpty: Operand<'string'>, contextSparseKeys: readonly Operand<'string'>[], contextDenseKeys: readonly Operand<'string'>[], featureListSparseKeys: readonly Operand<'string'>[], featureListDenseKeys: readonly Operand<'string'>[], contextDenseDefaults: readonly Operand[], debugName: Operand<'string'>, attrs: { readonly contextSparseTypes?: readonly DType[]; readonly featureListDenseTypes?: readonly DType[]; readonly contextDenseShapes?: readonly PartialShape[]; readonly featureListSparseTypes?: readonly DType[]; readonly featureListDenseShapes?: readonly PartialShape[] } & BuildOptions = {}): { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[] } {
+export function parseSingleSequenceExample(serialized: Operand<'string'>, featureListDenseMissingAssumedEmpty: Operand<'string'>, contextSparseKeys: readonly Operand<'string'>[], contextDenseKeys: readonly Operand<'string'>[], featureListSparseKeys: readonly Operand<'string'>[], featureListDenseKeys: readonly Operand<'string'>[], contextDenseDefaults: readonly Operand[], debugName: Operand<'string'>, attrs: { readonly contextSparseTypes?: readonly DType[] | null; readonly featureListDenseTypes?: readonly DType[] | null; readonly contextDenseShapes?: readonly PartialShape[] | null; readonly featureListSparseTypes?: readonly DType[] | null; readonly featureListDenseShapes?: readonly PartialShape[] | null } & BuildOptions = {}): { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[] } {
   return lists(build('ParseSingleSequenceExample', [serialized, featureListDenseMissingAssumedEmpty, contextSparseKeys, contextDenseKeys, featureListSparseKeys, featureListDenseKeys, contextDenseDefaults, debugName], { context_sparse_types: attrs.contextSparseTypes, feature_list_dense_types: attrs.featureListDenseTypes, context_dense_shapes: attrs.contextDenseShapes, feature_list_sparse_types: attrs.featureListSparseTypes, feature_list_dense_shapes: attrs.featureListDenseShapes }, attrs), [['contextSparseIndices', 'context_sparse_indices', true], ['contextSparseValues', 'context_sparse_values', true], ['contextSparseShapes', 'context_sparse_shapes', true], ['contextDenseValues', 'context_dense_values', true], ['featureListSparseIndices', 'feature_list_sparse_indices', true], ['featureListSparseValues', 'feature_list_sparse_values', true], ['featureListSparseShapes', 'feature_list_sparse_shapes', true], ['featureListDenseValues', 'feature_list_dense_values', true]]) as { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[] };
 }
 
@@ -328,7 +328,7 @@ export function parseTensor<out_type extends DType = DType>(serialized: Operand<
  * @param attrs.configProto default: ""
  * @param attrs.executorType default: ""
  */
-export function partitionedCall(args: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly f: FunctionRef; readonly config?: string | Uint8Array; readonly configProto?: string | Uint8Array; readonly executorType?: string | Uint8Array } & BuildOptions): Output[] {
+export function partitionedCall(args: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly f: FunctionRef; readonly config?: string | Uint8Array | null; readonly configProto?: string | Uint8Array | null; readonly executorType?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('PartitionedCall', [args], { Tout: attrs.tout, f: attrs.f, config: attrs.config, config_proto: attrs.configProto, executor_type: attrs.executorType }, attrs).outputs];
 }
 
@@ -336,7 +336,7 @@ export function partitionedCall(args: readonly Operand[], attrs: { readonly tout
  * TensorFlow's Placeholder: a value that each run is given
  * @param attrs.shape default: unknown
  */
-export function placeholder<dtype extends DType = DType>(attrs: { readonly dtype: dtype; readonly shape?: PartialShape } & BuildOptions): Output<dtype> {
+export function placeholder<dtype extends DType = DType>(attrs: { readonly dtype: dtype; readonly shape?: PartialShape | null } & BuildOptions): Output<dtype> {
   return build('Placeholder', [], { dtype: attrs.dtype, shape: attrs.shape }, attrs).output() as Output<dtype>;
 }
 
@@ -385,7 +385,7 @@ export function pow<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs
  * @param attrs.bufferSizeMin default: 0
  * @param attrs.metadata default: ""
  */
-export function prefetchDataset(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly slackPeriod?: number | bigint; readonly legacyAutotune?: boolean; readonly bufferSizeMin?: number | bigint; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function prefetchDataset(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly slackPeriod?: number | bigint | null; readonly legacyAutotune?: boolean | null; readonly bufferSizeMin?: number | bigint | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('PrefetchDataset', [inputDataset, bufferSize], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, slack_period: attrs.slackPeriod, legacy_autotune: attrs.legacyAutotune, buffer_size_min: attrs.bufferSizeMin, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -394,7 +394,7 @@ export function prefetchDataset(inputDataset: Operand<'variant'>, bufferSize: Op
  * @param attrs.shape default: []
  * @param attrs.layout default: []
  */
-export function prelinearize(input: Operand, attrs: { readonly shape?: PartialShape; readonly layout?: readonly (number | bigint)[] } & BuildOptions = {}): Output<'variant'> {
+export function prelinearize(input: Operand, attrs: { readonly shape?: PartialShape | null; readonly layout?: readonly (number | bigint)[] | null } & BuildOptions = {}): Output<'variant'> {
   return build('Prelinearize', [input], { shape: attrs.shape, layout: attrs.layout }, attrs).output() as Output<'variant'>;
 }
 
@@ -402,7 +402,7 @@ export function prelinearize(input: Operand, attrs: { readonly shape?: PartialSh
  * TensorFlow's PrelinearizeTuple.
  * @param attrs.layouts default: []
  */
-export function prelinearizeTuple(inputs: readonly Operand[], attrs: { readonly shapes: readonly PartialShape[]; readonly layouts?: readonly (number | bigint)[] } & BuildOptions): Output<'variant'> {
+export function prelinearizeTuple(inputs: readonly Operand[], attrs: { readonly shapes: readonly PartialShape[]; readonly layouts?: readonly (number | bigint)[] | null } & BuildOptions): Output<'variant'> {
   return build('PrelinearizeTuple', [inputs], { shapes: attrs.shapes, layouts: attrs.layouts }, attrs).output() as Output<'variant'>;
 }
 
@@ -410,7 +410,7 @@ export function prelinearizeTuple(inputs: readonly Operand[], attrs: { readonly 
  * TensorFlow's PreventGradient.
  * @param attrs.message default: ""
  */
-export function preventGradient<T extends DType = DType>(input: Operand<T>, attrs: { readonly message?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function preventGradient<T extends DType = DType>(input: Operand<T>, attrs: { readonly message?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('PreventGradient', [input], { message: attrs.message }, attrs).output() as Output<T>;
 }
 
@@ -421,7 +421,7 @@ export function preventGradient<T extends DType = DType>(input: Operand<T>, attr
  * @param attrs.firstN default: -1
  * @param attrs.summarize default: 3
  */
-export function print<T extends DType = DType>(input: Operand<T>, data: readonly Operand[], attrs: { readonly message?: string | Uint8Array; readonly firstN?: number | bigint; readonly summarize?: number | bigint } & BuildOptions = {}): Output<T> {
+export function print<T extends DType = DType>(input: Operand<T>, data: readonly Operand[], attrs: { readonly message?: string | Uint8Array | null; readonly firstN?: number | bigint | null; readonly summarize?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('Print', [input, data], { message: attrs.message, first_n: attrs.firstN, summarize: attrs.summarize }, attrs).output() as Output<T>;
 }
 
@@ -431,7 +431,7 @@ export function print<T extends DType = DType>(input: Operand<T>, data: readonly
  * @param attrs.outputStream default: "stderr"
  * @param attrs.end default: "\n"
  */
-export function printV2(input: Operand<'string'>, attrs: { readonly outputStream?: string | Uint8Array; readonly end?: string | Uint8Array } & BuildOptions = {}): Operation {
+export function printV2(input: Operand<'string'>, attrs: { readonly outputStream?: string | Uint8Array | null; readonly end?: string | Uint8Array | null } & BuildOptions = {}): Operation {
   return build('PrintV2', [input], { output_stream: attrs.outputStream, end: attrs.end }, attrs);
 }
 
@@ -444,7 +444,7 @@ export function printV2(input: Operand<'string'>, attrs: { readonly outputStream
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function priorityQueue(attrs: { readonly componentTypes?: readonly DType[]; readonly shapes: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function priorityQueue(attrs: { readonly componentTypes?: readonly DType[] | null; readonly shapes: readonly PartialShape[]; readonly capacity?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('PriorityQueue', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
 }
 
@@ -457,7 +457,7 @@ export function priorityQueue(attrs: { readonly componentTypes?: readonly DType[
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function priorityQueueV2(attrs: { readonly componentTypes?: readonly DType[]; readonly shapes: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
+export function priorityQueueV2(attrs: { readonly componentTypes?: readonly DType[] | null; readonly shapes: readonly PartialShape[]; readonly capacity?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'resource'> {
   return build('PriorityQueueV2', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -474,7 +474,7 @@ export function privateThreadPoolDataset(inputDataset: Operand<'variant'>, numTh
  * TensorFlow's Prod: product along axes
  * @param attrs.keepDims default: false
  */
-export function prod<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
+export function prod<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('Prod', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
 }
 

@@ -8,7 +8,7 @@ import { type BuildOptions, type Operand, build, named } from '../build.js';
  * @param attrs.fullMatrices default: false
  * @returns q, r
  */
-export function qr<T extends DType = DType>(input: Operand<T>, attrs: { readonly fullMatrices?: boolean } & BuildOptions = {}): { q: Output<T>; r: Output<T> } {
+export function qr<T extends DType = DType>(input: Operand<T>, attrs: { readonly fullMatrices?: boolean | null } & BuildOptions = {}): { q: Output<T>; r: Output<T> } {
   return named(build('Qr', [input], { full_matrices: attrs.fullMatrices }, attrs), ['q', 'r']) as { q: Output<T>; r: Output<T> };
 }
 
@@ -21,7 +21,7 @@ export function qr<T extends DType = DType>(input: Operand<T>, attrs: { readonly
  * @param attrs.inputMin default: 0
  * @param attrs.inputMax default: 0
  */
-export function quantizeAndDequantize<T extends DType = DType>(input: Operand<T>, attrs: { readonly signedInput?: boolean; readonly numBits?: number | bigint; readonly rangeGiven?: boolean; readonly inputMin?: number; readonly inputMax?: number } & BuildOptions = {}): Output<T> {
+export function quantizeAndDequantize<T extends DType = DType>(input: Operand<T>, attrs: { readonly signedInput?: boolean | null; readonly numBits?: number | bigint | null; readonly rangeGiven?: boolean | null; readonly inputMin?: number | null; readonly inputMax?: number | null } & BuildOptions = {}): Output<T> {
   return build('QuantizeAndDequantize', [input], { signed_input: attrs.signedInput, num_bits: attrs.numBits, range_given: attrs.rangeGiven, input_min: attrs.inputMin, input_max: attrs.inputMax }, attrs).output() as Output<T>;
 }
 
@@ -34,7 +34,7 @@ export function quantizeAndDequantize<T extends DType = DType>(input: Operand<T>
  * @param attrs.narrowRange default: false
  * @param attrs.axis default: -1
  */
-export function quantizeAndDequantizeV2<T extends DType = DType>(input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, attrs: { readonly signedInput?: boolean; readonly numBits?: number | bigint; readonly rangeGiven?: boolean; readonly roundMode?: 'HALF_TO_EVEN' | 'HALF_UP'; readonly narrowRange?: boolean; readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
+export function quantizeAndDequantizeV2<T extends DType = DType>(input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, attrs: { readonly signedInput?: boolean | null; readonly numBits?: number | bigint | null; readonly rangeGiven?: boolean | null; readonly roundMode?: 'HALF_TO_EVEN' | 'HALF_UP' | null; readonly narrowRange?: boolean | null; readonly axis?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('QuantizeAndDequantizeV2', [input, inputMin, inputMax], { signed_input: attrs.signedInput, num_bits: attrs.numBits, range_given: attrs.rangeGiven, round_mode: attrs.roundMode, narrow_range: attrs.narrowRange, axis: attrs.axis }, attrs).output() as Output<T>;
 }
 
@@ -45,7 +45,7 @@ export function quantizeAndDequantizeV2<T extends DType = DType>(input: Operand<
  * @param attrs.narrowRange default: false
  * @param attrs.axis default: -1
  */
-export function quantizeAndDequantizeV3<T extends DType = DType>(input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, numBits: Operand<'int32'>, attrs: { readonly signedInput?: boolean; readonly rangeGiven?: boolean; readonly narrowRange?: boolean; readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
+export function quantizeAndDequantizeV3<T extends DType = DType>(input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, numBits: Operand<'int32'>, attrs: { readonly signedInput?: boolean | null; readonly rangeGiven?: boolean | null; readonly narrowRange?: boolean | null; readonly axis?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('QuantizeAndDequantizeV3', [input, inputMin, inputMax, numBits], { signed_input: attrs.signedInput, range_given: attrs.rangeGiven, narrow_range: attrs.narrowRange, axis: attrs.axis }, attrs).output() as Output<T>;
 }
 
@@ -58,7 +58,7 @@ export function quantizeAndDequantizeV3<T extends DType = DType>(input: Operand<
  * @param attrs.narrowRange default: false
  * @param attrs.axis default: -1
  */
-export function quantizeAndDequantizeV4<T extends DType = DType>(input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, attrs: { readonly signedInput?: boolean; readonly numBits?: number | bigint; readonly rangeGiven?: boolean; readonly roundMode?: 'HALF_TO_EVEN' | 'HALF_UP'; readonly narrowRange?: boolean; readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
+export function quantizeAndDequantizeV4<T extends DType = DType>(input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, attrs: { readonly signedInput?: boolean | null; readonly numBits?: number | bigint | null; readonly rangeGiven?: boolean | null; readonly roundMode?: 'HALF_TO_EVEN' | 'HALF_UP' | null; readonly narrowRange?: boolean | null; readonly axis?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('QuantizeAndDequantizeV4', [input, inputMin, inputMax], { signed_input: attrs.signedInput, num_bits: attrs.numBits, range_given: attrs.rangeGiven, round_mode: attrs.roundMode, narrow_range: attrs.narrowRange, axis: attrs.axis }, attrs).output() as Output<T>;
 }
 
@@ -67,7 +67,7 @@ export function quantizeAndDequantizeV4<T extends DType = DType>(input: Operand<
  * @param attrs.axis default: -1
  * @returns inputBackprop, inputMinBackprop, inputMaxBackprop
  */
-export function quantizeAndDequantizeV4Grad<T extends DType = DType>(gradients: Operand<T>, input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, attrs: { readonly axis?: number | bigint } & BuildOptions = {}): { inputBackprop: Output<T>; inputMinBackprop: Output<T>; inputMaxBackprop: Output<T> } {
+export function quantizeAndDequantizeV4Grad<T extends DType = DType>(gradients: Operand<T>, input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, attrs: { readonly axis?: number | bigint | null } & BuildOptions = {}): { inputBackprop: Output<T>; inputMinBackprop: Output<T>; inputMaxBackprop: Output<T> } {
   return named(build('QuantizeAndDequantizeV4Grad', [gradients, input, inputMin, inputMax], { axis: attrs.axis }, attrs), ['inputBackprop', 'inputMinBackprop', 'inputMaxBackprop']) as { inputBackprop: Output<T>; inputMinBackprop: Output<T>; inputMaxBackprop: Output<T> };
 }
 
@@ -90,7 +90,7 @@ export function quantizeDownAndShrinkRange<out_type extends DType = DType>(input
  * @param attrs.ensureMinimumRange default: 0.01
  * @returns output, outputMin, outputMax
  */
-export function quantizeV2<T extends DType = DType>(input: Operand<'float32'>, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly t: T; readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED'; readonly roundMode?: 'HALF_AWAY_FROM_ZERO' | 'HALF_TO_EVEN'; readonly narrowRange?: boolean; readonly axis?: number | bigint; readonly ensureMinimumRange?: number } & BuildOptions): { output: Output<T>; outputMin: Output<'float32'>; outputMax: Output<'float32'> } {
+export function quantizeV2<T extends DType = DType>(input: Operand<'float32'>, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly t: T; readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED' | null; readonly roundMode?: 'HALF_AWAY_FROM_ZERO' | 'HALF_TO_EVEN' | null; readonly narrowRange?: boolean | null; readonly axis?: number | bigint | null; readonly ensureMinimumRange?: number | null } & BuildOptions): { output: Output<T>; outputMin: Output<'float32'>; outputMax: Output<'float32'> } {
   return named(build('QuantizeV2', [input, minRange, maxRange], { T: attrs.t, mode: attrs.mode, round_mode: attrs.roundMode, narrow_range: attrs.narrowRange, axis: attrs.axis, ensure_minimum_range: attrs.ensureMinimumRange }, attrs), ['output', 'outputMin', 'outputMax']) as { output: Output<T>; outputMin: Output<'float32'>; outputMax: Output<'float32'> };
 }
 
@@ -99,7 +99,7 @@ export function quantizeV2<T extends DType = DType>(input: Operand<'float32'>, m
  * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: qint32
  * @returns z, minZ, maxZ
  */
-export function quantizedAdd(x: Operand, y: Operand, minX: Operand<'float32'>, maxX: Operand<'float32'>, minY: Operand<'float32'>, maxY: Operand<'float32'>, attrs: { readonly toutput?: DType } & BuildOptions = {}): { z: Output; minZ: Output<'float32'>; maxZ: Output<'float32'> } {
+export function quantizedAdd(x: Operand, y: Operand, minX: Operand<'float32'>, maxX: Operand<'float32'>, minY: Operand<'float32'>, maxY: Operand<'float32'>, attrs: { readonly toutput?: DType | null } & BuildOptions = {}): { z: Output; minZ: Output<'float32'>; maxZ: Output<'float32'> } {
   return named(build('QuantizedAdd', [x, y, minX, maxX, minY, maxY], { Toutput: attrs.toutput }, attrs), ['z', 'minZ', 'maxZ']) as { z: Output; minZ: Output<'float32'>; maxZ: Output<'float32'> };
 }
 
@@ -151,7 +151,7 @@ export function quantizedConcatV2<T extends DType = DType>(values: readonly Oper
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2D', [input, filter, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -162,7 +162,7 @@ export function quantizedConv2D(input: Operand, filter: Operand, minInput: Opera
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DAndRelu(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DAndRelu(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DAndRelu', [input, filter, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -173,7 +173,7 @@ export function quantizedConv2DAndRelu(input: Operand, filter: Operand, minInput
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DAndReluAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DAndReluAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DAndReluAndRequantize', [input, filter, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -184,7 +184,7 @@ export function quantizedConv2DAndReluAndRequantize(input: Operand, filter: Oper
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DAndRequantize', [input, filter, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -194,7 +194,7 @@ export function quantizedConv2DAndRequantize(input: Operand, filter: Operand, mi
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DPerChannel(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DPerChannel(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DPerChannel', [input, filter, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -205,7 +205,7 @@ export function quantizedConv2DPerChannel(input: Operand, filter: Operand, minIn
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DWithBias', [input, filter, bias, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -216,7 +216,7 @@ export function quantizedConv2DWithBias(input: Operand, filter: Operand, bias: O
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DWithBiasAndRelu', [input, filter, bias, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -227,7 +227,7 @@ export function quantizedConv2DWithBiasAndRelu(input: Operand, filter: Operand, 
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DWithBiasAndReluAndRequantize', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -238,7 +238,7 @@ export function quantizedConv2DWithBiasAndReluAndRequantize(input: Operand, filt
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DWithBiasAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DWithBiasAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DWithBiasAndRequantize', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -249,7 +249,7 @@ export function quantizedConv2DWithBiasAndRequantize(input: Operand, filter: Ope
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DWithBiasSignedSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DWithBiasSignedSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DWithBiasSignedSumAndReluAndRequantize', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput, summand, minSummand, maxSummand], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -260,7 +260,7 @@ export function quantizedConv2DWithBiasSignedSumAndReluAndRequantize(input: Oper
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DWithBiasSumAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, summand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DWithBiasSumAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, summand: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DWithBiasSumAndRelu', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, summand], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -271,7 +271,7 @@ export function quantizedConv2DWithBiasSumAndRelu(input: Operand, filter: Operan
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedConv2DWithBiasSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedConv2DWithBiasSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedConv2DWithBiasSumAndReluAndRequantize', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput, summand, minSummand, maxSummand], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -281,7 +281,7 @@ export function quantizedConv2DWithBiasSumAndReluAndRequantize(input: Operand, f
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
-export function quantizedDepthwiseConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedDepthwiseConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedDepthwiseConv2D', [input, filter, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -291,7 +291,7 @@ export function quantizedDepthwiseConv2D(input: Operand, filter: Operand, minInp
  * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
-export function quantizedDepthwiseConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedDepthwiseConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedDepthwiseConv2DWithBias', [input, filter, bias, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -302,7 +302,7 @@ export function quantizedDepthwiseConv2DWithBias(input: Operand, filter: Operand
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedDepthwiseConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedDepthwiseConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedDepthwiseConv2DWithBiasAndRelu', [input, filter, bias, minInput, maxInput, minFilter, maxFilter], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -313,7 +313,7 @@ export function quantizedDepthwiseConv2DWithBiasAndRelu(input: Operand, filter: 
  * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
-export function quantizedDepthwiseConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
+export function quantizedDepthwiseConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType | null; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] | null; readonly paddingList?: readonly (number | bigint)[] | null } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
   return named(build('QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize', [input, filter, bias, minInput, maxInput, minFilter, maxFilter, minFreezedOutput, maxFreezedOutput], { out_type: attrs.outType, strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations, padding_list: attrs.paddingList }, attrs), ['output', 'minOutput', 'maxOutput']) as { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> };
 }
 
@@ -326,7 +326,7 @@ export function quantizedDepthwiseConv2DWithBiasAndReluAndRequantize(input: Oper
  * @param attrs.minSeparation default: 0.001
  * @returns y, yMin, yMax
  */
-export function quantizedInstanceNorm<T extends DType = DType>(x: Operand<T>, xMin: Operand<'float32'>, xMax: Operand<'float32'>, attrs: { readonly outputRangeGiven?: boolean; readonly givenYMin?: number; readonly givenYMax?: number; readonly varianceEpsilon?: number; readonly minSeparation?: number } & BuildOptions = {}): { y: Output<T>; yMin: Output<'float32'>; yMax: Output<'float32'> } {
+export function quantizedInstanceNorm<T extends DType = DType>(x: Operand<T>, xMin: Operand<'float32'>, xMax: Operand<'float32'>, attrs: { readonly outputRangeGiven?: boolean | null; readonly givenYMin?: number | null; readonly givenYMax?: number | null; readonly varianceEpsilon?: number | null; readonly minSeparation?: number | null } & BuildOptions = {}): { y: Output<T>; yMin: Output<'float32'>; yMax: Output<'float32'> } {
   return named(build('QuantizedInstanceNorm', [x, xMin, xMax], { output_range_given: attrs.outputRangeGiven, given_y_min: attrs.givenYMin, given_y_max: attrs.givenYMax, variance_epsilon: attrs.varianceEpsilon, min_separation: attrs.minSeparation }, attrs), ['y', 'yMin', 'yMax']) as { y: Output<T>; yMin: Output<'float32'>; yMax: Output<'float32'> };
 }
 
@@ -338,7 +338,7 @@ export function quantizedInstanceNorm<T extends DType = DType>(x: Operand<T>, xM
  * @param attrs.tactivation one of qint8, quint8, qint32, qint16, quint16; default: quint8
  * @returns out, minOut, maxOut
  */
-export function quantizedMatMul(a: Operand, b: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly tactivation?: DType } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
+export function quantizedMatMul(a: Operand, b: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly tactivation?: DType | null } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
   return named(build('QuantizedMatMul', [a, b, minA, maxA, minB, maxB], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, Tactivation: attrs.tactivation }, attrs), ['out', 'minOut', 'maxOut']) as { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> };
 }
 
@@ -350,7 +350,7 @@ export function quantizedMatMul(a: Operand, b: Operand, minA: Operand<'float32'>
  * @param attrs.inputQuantMode default: "MIN_FIRST"
  * @returns out, minOut, maxOut
  */
-export function quantizedMatMulWithBias(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
+export function quantizedMatMulWithBias(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
   return named(build('QuantizedMatMulWithBias', [a, b, bias, minA, maxA, minB, maxB], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode }, attrs), ['out', 'minOut', 'maxOut']) as { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> };
 }
 
@@ -361,7 +361,7 @@ export function quantizedMatMulWithBias(a: Operand, b: Operand, bias: Operand, m
  * @param attrs.transposeB default: false
  * @param attrs.inputQuantMode default: "MIN_FIRST"
  */
-export function quantizedMatMulWithBiasAndDequantize<Toutput extends DType = DType>(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput: Toutput; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' } & BuildOptions): Output<Toutput> {
+export function quantizedMatMulWithBiasAndDequantize<Toutput extends DType = DType>(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput: Toutput; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null } & BuildOptions): Output<Toutput> {
   return build('QuantizedMatMulWithBiasAndDequantize', [a, b, bias, minA, maxA, minB, maxB, minFreezedOutput, maxFreezedOutput], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode }, attrs).output() as Output<Toutput>;
 }
 
@@ -373,7 +373,7 @@ export function quantizedMatMulWithBiasAndDequantize<Toutput extends DType = DTy
  * @param attrs.inputQuantMode default: "MIN_FIRST"
  * @returns out, minOut, maxOut
  */
-export function quantizedMatMulWithBiasAndRelu(a: Operand, b: Operand, bias: Operand<'float32'>, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
+export function quantizedMatMulWithBiasAndRelu(a: Operand, b: Operand, bias: Operand<'float32'>, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
   return named(build('QuantizedMatMulWithBiasAndRelu', [a, b, bias, minA, maxA, minB, maxB], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode }, attrs), ['out', 'minOut', 'maxOut']) as { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> };
 }
 
@@ -385,7 +385,7 @@ export function quantizedMatMulWithBiasAndRelu(a: Operand, b: Operand, bias: Ope
  * @param attrs.inputQuantMode default: "MIN_FIRST"
  * @returns out, minOut, maxOut
  */
-export function quantizedMatMulWithBiasAndReluAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
+export function quantizedMatMulWithBiasAndReluAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
   return named(build('QuantizedMatMulWithBiasAndReluAndRequantize', [a, b, bias, minA, maxA, minB, maxB, minFreezedOutput, maxFreezedOutput], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode }, attrs), ['out', 'minOut', 'maxOut']) as { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> };
 }
 
@@ -397,7 +397,7 @@ export function quantizedMatMulWithBiasAndReluAndRequantize(a: Operand, b: Opera
  * @param attrs.inputQuantMode default: "MIN_FIRST"
  * @returns out, minOut, maxOut
  */
-export function quantizedMatMulWithBiasAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
+export function quantizedMatMulWithBiasAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType | null; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' | null } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
   return named(build('QuantizedMatMulWithBiasAndRequantize', [a, b, bias, minA, maxA, minB, maxB, minFreezedOutput, maxFreezedOutput], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode }, attrs), ['out', 'minOut', 'maxOut']) as { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> };
 }
 
@@ -414,7 +414,7 @@ export function quantizedMaxPool<T extends DType = DType>(input: Operand<T>, min
  * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: qint32
  * @returns z, minZ, maxZ
  */
-export function quantizedMul(x: Operand, y: Operand, minX: Operand<'float32'>, maxX: Operand<'float32'>, minY: Operand<'float32'>, maxY: Operand<'float32'>, attrs: { readonly toutput?: DType } & BuildOptions = {}): { z: Output; minZ: Output<'float32'>; maxZ: Output<'float32'> } {
+export function quantizedMul(x: Operand, y: Operand, minX: Operand<'float32'>, maxX: Operand<'float32'>, minY: Operand<'float32'>, maxY: Operand<'float32'>, attrs: { readonly toutput?: DType | null } & BuildOptions = {}): { z: Output; minZ: Output<'float32'>; maxZ: Output<'float32'> } {
   return named(build('QuantizedMul', [x, y, minX, maxX, minY, maxY], { Toutput: attrs.toutput }, attrs), ['z', 'minZ', 'maxZ']) as { z: Output; minZ: Output<'float32'>; maxZ: Output<'float32'> };
 }
 
@@ -423,7 +423,7 @@ export function quantizedMul(x: Operand, y: Operand, minX: Operand<'float32'>, m
  * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
  * @returns activations, minActivations, maxActivations
  */
-export function quantizedRelu(features: Operand, minFeatures: Operand<'float32'>, maxFeatures: Operand<'float32'>, attrs: { readonly outType?: DType } & BuildOptions = {}): { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> } {
+export function quantizedRelu(features: Operand, minFeatures: Operand<'float32'>, maxFeatures: Operand<'float32'>, attrs: { readonly outType?: DType | null } & BuildOptions = {}): { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> } {
   return named(build('QuantizedRelu', [features, minFeatures, maxFeatures], { out_type: attrs.outType }, attrs), ['activations', 'minActivations', 'maxActivations']) as { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> };
 }
 
@@ -432,7 +432,7 @@ export function quantizedRelu(features: Operand, minFeatures: Operand<'float32'>
  * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
  * @returns activations, minActivations, maxActivations
  */
-export function quantizedRelu6(features: Operand, minFeatures: Operand<'float32'>, maxFeatures: Operand<'float32'>, attrs: { readonly outType?: DType } & BuildOptions = {}): { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> } {
+export function quantizedRelu6(features: Operand, minFeatures: Operand<'float32'>, maxFeatures: Operand<'float32'>, attrs: { readonly outType?: DType | null } & BuildOptions = {}): { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> } {
   return named(build('QuantizedRelu6', [features, minFeatures, maxFeatures], { out_type: attrs.outType }, attrs), ['activations', 'minActivations', 'maxActivations']) as { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> };
 }
 
@@ -441,7 +441,7 @@ export function quantizedRelu6(features: Operand, minFeatures: Operand<'float32'
  * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
  * @returns activations, minActivations, maxActivations
  */
-export function quantizedReluX(features: Operand, maxValue: Operand<'float32'>, minFeatures: Operand<'float32'>, maxFeatures: Operand<'float32'>, attrs: { readonly outType?: DType } & BuildOptions = {}): { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> } {
+export function quantizedReluX(features: Operand, maxValue: Operand<'float32'>, minFeatures: Operand<'float32'>, maxFeatures: Operand<'float32'>, attrs: { readonly outType?: DType | null } & BuildOptions = {}): { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> } {
   return named(build('QuantizedReluX', [features, maxValue, minFeatures, maxFeatures], { out_type: attrs.outType }, attrs), ['activations', 'minActivations', 'maxActivations']) as { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> };
 }
 
@@ -459,7 +459,7 @@ export function quantizedReshape<T extends DType = DType>(tensor: Operand<T>, sh
  * @param attrs.halfPixelCenters default: false
  * @returns resizedImages, outMin, outMax
  */
-export function quantizedResizeBilinear<T extends DType = DType>(images: Operand<T>, size: Operand<'int32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): { resizedImages: Output<T>; outMin: Output<'float32'>; outMax: Output<'float32'> } {
+export function quantizedResizeBilinear<T extends DType = DType>(images: Operand<T>, size: Operand<'int32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly alignCorners?: boolean | null; readonly halfPixelCenters?: boolean | null } & BuildOptions = {}): { resizedImages: Output<T>; outMin: Output<'float32'>; outMax: Output<'float32'> } {
   return named(build('QuantizedResizeBilinear', [images, size, min, max], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs), ['resizedImages', 'outMin', 'outMax']) as { resizedImages: Output<T>; outMin: Output<'float32'>; outMax: Output<'float32'> };
 }
 
@@ -467,7 +467,7 @@ export function quantizedResizeBilinear<T extends DType = DType>(images: Operand
  * TensorFlow's QueueClose.
  * @param attrs.cancelPendingEnqueues default: false
  */
-export function queueClose(handle: Operand<'string'>, attrs: { readonly cancelPendingEnqueues?: boolean } & BuildOptions = {}): Operation {
+export function queueClose(handle: Operand<'string'>, attrs: { readonly cancelPendingEnqueues?: boolean | null } & BuildOptions = {}): Operation {
   return build('QueueClose', [handle], { cancel_pending_enqueues: attrs.cancelPendingEnqueues }, attrs);
 }
 
@@ -476,7 +476,7 @@ export function queueClose(handle: Operand<'string'>, attrs: { readonly cancelPe
  * Stateful.
  * @param attrs.cancelPendingEnqueues default: false
  */
-export function queueCloseV2(handle: Operand<'resource'>, attrs: { readonly cancelPendingEnqueues?: boolean } & BuildOptions = {}): Operation {
+export function queueCloseV2(handle: Operand<'resource'>, attrs: { readonly cancelPendingEnqueues?: boolean | null } & BuildOptions = {}): Operation {
   return build('QueueCloseV2', [handle], { cancel_pending_enqueues: attrs.cancelPendingEnqueues }, attrs);
 }
 
@@ -485,7 +485,7 @@ export function queueCloseV2(handle: Operand<'resource'>, attrs: { readonly canc
  * @param attrs.componentTypes at least 1
  * @param attrs.timeoutMs default: -1
  */
-export function queueDequeue(handle: Operand<'string'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
+export function queueDequeue(handle: Operand<'string'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('QueueDequeue', [handle], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
 }
 
@@ -494,7 +494,7 @@ export function queueDequeue(handle: Operand<'string'>, attrs: { readonly compon
  * @param attrs.componentTypes at least 1
  * @param attrs.timeoutMs default: -1
  */
-export function queueDequeueMany(handle: Operand<'string'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
+export function queueDequeueMany(handle: Operand<'string'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('QueueDequeueMany', [handle, n], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
 }
 
@@ -504,7 +504,7 @@ export function queueDequeueMany(handle: Operand<'string'>, n: Operand<'int32'>,
  * @param attrs.componentTypes at least 1
  * @param attrs.timeoutMs default: -1
  */
-export function queueDequeueManyV2(handle: Operand<'resource'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
+export function queueDequeueManyV2(handle: Operand<'resource'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('QueueDequeueManyV2', [handle, n], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
 }
 
@@ -513,7 +513,7 @@ export function queueDequeueManyV2(handle: Operand<'resource'>, n: Operand<'int3
  * @param attrs.componentTypes at least 1
  * @param attrs.timeoutMs default: -1
  */
-export function queueDequeueUpTo(handle: Operand<'string'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
+export function queueDequeueUpTo(handle: Operand<'string'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('QueueDequeueUpTo', [handle, n], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
 }
 
@@ -523,7 +523,7 @@ export function queueDequeueUpTo(handle: Operand<'string'>, n: Operand<'int32'>,
  * @param attrs.componentTypes at least 1
  * @param attrs.timeoutMs default: -1
  */
-export function queueDequeueUpToV2(handle: Operand<'resource'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
+export function queueDequeueUpToV2(handle: Operand<'resource'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('QueueDequeueUpToV2', [handle, n], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
 }
 
@@ -533,7 +533,7 @@ export function queueDequeueUpToV2(handle: Operand<'resource'>, n: Operand<'int3
  * @param attrs.componentTypes at least 1
  * @param attrs.timeoutMs default: -1
  */
-export function queueDequeueV2(handle: Operand<'resource'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
+export function queueDequeueV2(handle: Operand<'resource'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('QueueDequeueV2', [handle], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
 }
 
@@ -541,7 +541,7 @@ export function queueDequeueV2(handle: Operand<'resource'>, attrs: { readonly co
  * TensorFlow's QueueEnqueue.
  * @param attrs.timeoutMs default: -1
  */
-export function queueEnqueue(handle: Operand<'string'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint } & BuildOptions = {}): Operation {
+export function queueEnqueue(handle: Operand<'string'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('QueueEnqueue', [handle, components], { timeout_ms: attrs.timeoutMs }, attrs);
 }
 
@@ -549,7 +549,7 @@ export function queueEnqueue(handle: Operand<'string'>, components: readonly Ope
  * TensorFlow's QueueEnqueueMany.
  * @param attrs.timeoutMs default: -1
  */
-export function queueEnqueueMany(handle: Operand<'string'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint } & BuildOptions = {}): Operation {
+export function queueEnqueueMany(handle: Operand<'string'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('QueueEnqueueMany', [handle, components], { timeout_ms: attrs.timeoutMs }, attrs);
 }
 
@@ -558,7 +558,7 @@ export function queueEnqueueMany(handle: Operand<'string'>, components: readonly
  * Stateful.
  * @param attrs.timeoutMs default: -1
  */
-export function queueEnqueueManyV2(handle: Operand<'resource'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint } & BuildOptions = {}): Operation {
+export function queueEnqueueManyV2(handle: Operand<'resource'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('QueueEnqueueManyV2', [handle, components], { timeout_ms: attrs.timeoutMs }, attrs);
 }
 
@@ -567,7 +567,7 @@ export function queueEnqueueManyV2(handle: Operand<'resource'>, components: read
  * Stateful.
  * @param attrs.timeoutMs default: -1
  */
-export function queueEnqueueV2(handle: Operand<'resource'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint } & BuildOptions = {}): Operation {
+export function queueEnqueueV2(handle: Operand<'resource'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('QueueEnqueueV2', [handle, components], { timeout_ms: attrs.timeoutMs }, attrs);
 }
 

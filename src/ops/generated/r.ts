@@ -9,7 +9,7 @@ import { type BuildOptions, type Operand, build, lists, named } from '../build.j
  * TensorFlow's RFFT: Fourier transform of real numbers
  * @param attrs.tcomplex one of complex64, complex128; default: complex64
  */
-export function rfft(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly tcomplex?: DType } & BuildOptions = {}): Output {
+export function rfft(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly tcomplex?: DType | null } & BuildOptions = {}): Output {
   return build('RFFT', [input, fftLength], { Tcomplex: attrs.tcomplex }, attrs).output() as Output;
 }
 
@@ -17,7 +17,7 @@ export function rfft(input: Operand, fftLength: Operand<'int32'>, attrs: { reado
  * TensorFlow's RFFT2D.
  * @param attrs.tcomplex one of complex64, complex128; default: complex64
  */
-export function rfft2d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly tcomplex?: DType } & BuildOptions = {}): Output {
+export function rfft2d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly tcomplex?: DType | null } & BuildOptions = {}): Output {
   return build('RFFT2D', [input, fftLength], { Tcomplex: attrs.tcomplex }, attrs).output() as Output;
 }
 
@@ -25,7 +25,7 @@ export function rfft2d(input: Operand, fftLength: Operand<'int32'>, attrs: { rea
  * TensorFlow's RFFT3D.
  * @param attrs.tcomplex one of complex64, complex128; default: complex64
  */
-export function rfft3d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly tcomplex?: DType } & BuildOptions = {}): Output {
+export function rfft3d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly tcomplex?: DType | null } & BuildOptions = {}): Output {
   return build('RFFT3D', [input, fftLength], { Tcomplex: attrs.tcomplex }, attrs).output() as Output;
 }
 
@@ -33,7 +33,7 @@ export function rfft3d(input: Operand, fftLength: Operand<'int32'>, attrs: { rea
  * TensorFlow's RFFTND.
  * @param attrs.tcomplex one of complex64, complex128; default: complex64
  */
-export function rfftnd(input: Operand, fftLength: Operand<'int32'>, axes: Operand<'int32'>, attrs: { readonly tcomplex?: DType } & BuildOptions = {}): Output {
+export function rfftnd(input: Operand, fftLength: Operand<'int32'>, axes: Operand<'int32'>, attrs: { readonly tcomplex?: DType | null } & BuildOptions = {}): Output {
   return build('RFFTND', [input, fftLength, axes], { Tcomplex: attrs.tcomplex }, attrs).output() as Output;
 }
 
@@ -48,7 +48,7 @@ export function rgbToHSV<T extends DType = DType>(images: Operand<T>, attrs: Bui
  * TensorFlow's RaggedBincount.
  * @param attrs.binaryOutput default: false
  */
-export function raggedBincount<T extends DType = DType>(splits: Operand<'int64'>, values: Operand, size: Operand, weights: Operand<T>, attrs: { readonly binaryOutput?: boolean } & BuildOptions = {}): Output<T> {
+export function raggedBincount<T extends DType = DType>(splits: Operand<'int64'>, values: Operand, size: Operand, weights: Operand<T>, attrs: { readonly binaryOutput?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('RaggedBincount', [splits, values, size, weights], { binary_output: attrs.binaryOutput }, attrs).output() as Output<T>;
 }
 
@@ -58,7 +58,7 @@ export function raggedBincount<T extends DType = DType>(splits: Operand<'int64'>
  * @param attrs.maxlength at least -1; default: -1
  * @returns outputIndices, outputValues, outputDenseShape
  */
-export function raggedCountSparseOutput<output_type extends DType = DType>(splits: Operand<'int64'>, values: Operand, weights: Operand<output_type>, attrs: { readonly minlength?: number | bigint; readonly maxlength?: number | bigint; readonly binaryOutput: boolean } & BuildOptions): { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> } {
+export function raggedCountSparseOutput<output_type extends DType = DType>(splits: Operand<'int64'>, values: Operand, weights: Operand<output_type>, attrs: { readonly minlength?: number | bigint | null; readonly maxlength?: number | bigint | null; readonly binaryOutput: boolean } & BuildOptions): { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> } {
   return named(build('RaggedCountSparseOutput', [splits, values, weights], { minlength: attrs.minlength, maxlength: attrs.maxlength, binary_output: attrs.binaryOutput }, attrs), ['outputIndices', 'outputValues', 'outputDenseShape']) as { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> };
 }
 
@@ -103,7 +103,7 @@ export function raggedGather<Tvalues extends DType = DType, Tsplits extends DTyp
  * @param attrs.tsplits one of int32, int64; default: int64
  * @returns rtNestedSplits, rtDenseValues
  */
-export function raggedRange<T extends DType = DType>(starts: Operand<T>, limits: Operand<T>, deltas: Operand<T>, attrs: { readonly tsplits?: DType } & BuildOptions = {}): { rtNestedSplits: Output; rtDenseValues: Output<T> } {
+export function raggedRange<T extends DType = DType>(starts: Operand<T>, limits: Operand<T>, deltas: Operand<T>, attrs: { readonly tsplits?: DType | null } & BuildOptions = {}): { rtNestedSplits: Output; rtDenseValues: Output<T> } {
   return named(build('RaggedRange', [starts, limits, deltas], { Tsplits: attrs.tsplits }, attrs), ['rtNestedSplits', 'rtDenseValues']) as { rtNestedSplits: Output; rtDenseValues: Output<T> };
 }
 
@@ -114,7 +114,7 @@ export function raggedRange<T extends DType = DType>(starts: Operand<T>, limits:
  * @param attrs.tsplits one of int32, int64; default: int64
  * @returns outputNestedSplits, outputDenseValues
  */
-export function raggedTensorFromVariant<Tvalues extends DType = DType>(encodedRagged: Operand<'variant'>, attrs: { readonly inputRaggedRank: number | bigint; readonly outputRaggedRank: number | bigint; readonly tvalues: Tvalues; readonly tsplits?: DType } & BuildOptions): { outputNestedSplits: Output[]; outputDenseValues: Output<Tvalues> } {
+export function raggedTensorFromVariant<Tvalues extends DType = DType>(encodedRagged: Operand<'variant'>, attrs: { readonly inputRaggedRank: number | bigint; readonly outputRaggedRank: number | bigint; readonly tvalues: Tvalues; readonly tsplits?: DType | null } & BuildOptions): { outputNestedSplits: Output[]; outputDenseValues: Output<Tvalues> } {
   return lists(build('RaggedTensorFromVariant', [encodedRagged], { input_ragged_rank: attrs.inputRaggedRank, output_ragged_rank: attrs.outputRaggedRank, Tvalues: attrs.tvalues, Tsplits: attrs.tsplits }, attrs), [['outputNestedSplits', 'output_nested_splits', true], ['outputDenseValues', 'output_dense_values', false]]) as { outputNestedSplits: Output[]; outputDenseValues: Output<Tvalues> };
 }
 
@@ -154,7 +154,7 @@ export function raggedTensorToVariantGradient<Tvalues extends DType = DType>(enc
  * @param attrs.seed default: 0
  * @param attrs.seed2 default: 0
  */
-export function randomCrop<T extends DType = DType>(image: Operand<T>, size: Operand<'int64'>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<T> {
+export function randomCrop<T extends DType = DType>(image: Operand<T>, size: Operand<'int64'>, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('RandomCrop', [image, size], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<T>;
 }
 
@@ -165,7 +165,7 @@ export function randomCrop<T extends DType = DType>(image: Operand<T>, size: Ope
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function randomDataset(seed: Operand<'int64'>, seed2: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function randomDataset(seed: Operand<'int64'>, seed2: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('RandomDataset', [seed, seed2], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -177,7 +177,7 @@ export function randomDataset(seed: Operand<'int64'>, seed2: Operand<'int64'>, a
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function randomDatasetV2(seed: Operand<'int64'>, seed2: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly rerandomizeEachIteration?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function randomDatasetV2(seed: Operand<'int64'>, seed2: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly rerandomizeEachIteration?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('RandomDatasetV2', [seed, seed2, seedGenerator], { rerandomize_each_iteration: attrs.rerandomizeEachIteration, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -187,7 +187,7 @@ export function randomDatasetV2(seed: Operand<'int64'>, seed2: Operand<'int64'>,
  * @param attrs.seed default: 0
  * @param attrs.seed2 default: 0
  */
-export function randomGamma<T extends DType = DType>(shape: Operand, alpha: Operand<T>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<T> {
+export function randomGamma<T extends DType = DType>(shape: Operand, alpha: Operand<T>, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('RandomGamma', [shape, alpha], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<T>;
 }
 
@@ -202,7 +202,7 @@ export function randomGammaGrad<T extends DType = DType>(alpha: Operand<T>, samp
  * TensorFlow's RandomIndexShuffle.
  * @param attrs.rounds default: 4
  */
-export function randomIndexShuffle<dtype extends DType = DType>(index: Operand<dtype>, seed: Operand, maxIndex: Operand<dtype>, attrs: { readonly rounds?: number | bigint } & BuildOptions = {}): Output<dtype> {
+export function randomIndexShuffle<dtype extends DType = DType>(index: Operand<dtype>, seed: Operand, maxIndex: Operand<dtype>, attrs: { readonly rounds?: number | bigint | null } & BuildOptions = {}): Output<dtype> {
   return build('RandomIndexShuffle', [index, seed, maxIndex], { rounds: attrs.rounds }, attrs).output() as Output<dtype>;
 }
 
@@ -213,7 +213,7 @@ export function randomIndexShuffle<dtype extends DType = DType>(index: Operand<d
  * @param attrs.seed default: 0
  * @param attrs.seed2 default: 0
  */
-export function randomPoisson<dtype extends DType = DType>(shape: Operand, rate: Operand<dtype>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<dtype> {
+export function randomPoisson<dtype extends DType = DType>(shape: Operand, rate: Operand<dtype>, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions = {}): Output<dtype> {
   return build('RandomPoisson', [shape, rate], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<dtype>;
 }
 
@@ -224,7 +224,7 @@ export function randomPoisson<dtype extends DType = DType>(shape: Operand, rate:
  * @param attrs.seed2 default: 0
  * @param attrs.dtype one of float16, float32, float64, int32, int64; default: int64
  */
-export function randomPoissonV2(shape: Operand, rate: Operand, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly dtype?: DType } & BuildOptions = {}): Output {
+export function randomPoissonV2(shape: Operand, rate: Operand, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('RandomPoissonV2', [shape, rate], { seed: attrs.seed, seed2: attrs.seed2, dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -234,7 +234,7 @@ export function randomPoissonV2(shape: Operand, rate: Operand, attrs: { readonly
  * @param attrs.seed default: 0
  * @param attrs.seed2 default: 0
  */
-export function randomShuffle<T extends DType = DType>(value: Operand<T>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<T> {
+export function randomShuffle<T extends DType = DType>(value: Operand<T>, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('RandomShuffle', [value], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<T>;
 }
 
@@ -250,7 +250,7 @@ export function randomShuffle<T extends DType = DType>(value: Operand<T>, attrs:
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function randomShuffleQueue(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly minAfterDequeue?: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function randomShuffleQueue(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[] | null; readonly capacity?: number | bigint | null; readonly minAfterDequeue?: number | bigint | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('RandomShuffleQueue', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, min_after_dequeue: attrs.minAfterDequeue, seed: attrs.seed, seed2: attrs.seed2, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
 }
 
@@ -266,7 +266,7 @@ export function randomShuffleQueue(attrs: { readonly componentTypes: readonly DT
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function randomShuffleQueueV2(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly minAfterDequeue?: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
+export function randomShuffleQueueV2(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[] | null; readonly capacity?: number | bigint | null; readonly minAfterDequeue?: number | bigint | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'resource'> {
   return build('RandomShuffleQueueV2', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, min_after_dequeue: attrs.minAfterDequeue, seed: attrs.seed, seed2: attrs.seed2, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -277,7 +277,7 @@ export function randomShuffleQueueV2(attrs: { readonly componentTypes: readonly 
  * @param attrs.seed2 default: 0
  * @param attrs.dtype one of float16, bfloat16, float32, float64
  */
-export function randomStandardNormal<dtype extends DType = DType>(shape: Operand, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly dtype: dtype } & BuildOptions): Output<dtype> {
+export function randomStandardNormal<dtype extends DType = DType>(shape: Operand, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly dtype: dtype } & BuildOptions): Output<dtype> {
   return build('RandomStandardNormal', [shape], { seed: attrs.seed, seed2: attrs.seed2, dtype: attrs.dtype }, attrs).output() as Output<dtype>;
 }
 
@@ -288,7 +288,7 @@ export function randomStandardNormal<dtype extends DType = DType>(shape: Operand
  * @param attrs.seed2 default: 0
  * @param attrs.dtype one of float16, bfloat16, float32, float64
  */
-export function randomUniform<dtype extends DType = DType>(shape: Operand, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly dtype: dtype } & BuildOptions): Output<dtype> {
+export function randomUniform<dtype extends DType = DType>(shape: Operand, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly dtype: dtype } & BuildOptions): Output<dtype> {
   return build('RandomUniform', [shape], { seed: attrs.seed, seed2: attrs.seed2, dtype: attrs.dtype }, attrs).output() as Output<dtype>;
 }
 
@@ -298,7 +298,7 @@ export function randomUniform<dtype extends DType = DType>(shape: Operand, attrs
  * @param attrs.seed default: 0
  * @param attrs.seed2 default: 0
  */
-export function randomUniformInt<Tout extends DType = DType>(shape: Operand, minval: Operand<Tout>, maxval: Operand<Tout>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<Tout> {
+export function randomUniformInt<Tout extends DType = DType>(shape: Operand, minval: Operand<Tout>, maxval: Operand<Tout>, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions = {}): Output<Tout> {
   return build('RandomUniformInt', [shape, minval, maxval], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<Tout>;
 }
 
@@ -317,7 +317,7 @@ export function range<Tidx extends DType = DType>(start: Operand<Tidx>, limit: O
  * @param attrs.metadata default: ""
  * @param attrs.replicateOnSplit default: false
  */
-export function rangeDataset(start: Operand<'int64'>, stop: Operand<'int64'>, step: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array; readonly replicateOnSplit?: boolean } & BuildOptions): Output<'variant'> {
+export function rangeDataset(start: Operand<'int64'>, stop: Operand<'int64'>, step: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null; readonly replicateOnSplit?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('RangeDataset', [start, stop, step], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata, replicate_on_split: attrs.replicateOnSplit }, attrs).output() as Output<'variant'>;
 }
 
@@ -349,7 +349,7 @@ export function readVariableOp<dtype extends DType = DType>(resource: Operand<'r
  * @param attrs.n at least 1
  * @param attrs.paddings default: []
  */
-export function readVariableXlaSplitND<T extends DType = DType>(resource: Operand<'resource'>, attrs: { readonly t: T; readonly n: number | bigint; readonly numSplits: readonly (number | bigint)[]; readonly paddings?: readonly (number | bigint)[] } & BuildOptions): Output[] {
+export function readVariableXlaSplitND<T extends DType = DType>(resource: Operand<'resource'>, attrs: { readonly t: T; readonly n: number | bigint; readonly numSplits: readonly (number | bigint)[]; readonly paddings?: readonly (number | bigint)[] | null } & BuildOptions): Output[] {
   return [...build('ReadVariableXlaSplitND', [resource], { T: attrs.t, N: attrs.n, num_splits: attrs.numSplits, paddings: attrs.paddings }, attrs).outputs];
 }
 
@@ -466,7 +466,7 @@ export function readerSerializeStateV2(readerHandle: Operand<'resource'>, attrs:
  * TensorFlow's Real: real part
  * @param attrs.tout one of float32, float64; default: float32
  */
-export function real(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
+export function real(input: Operand, attrs: { readonly tout?: DType | null } & BuildOptions = {}): Output {
   return build('Real', [input], { Tout: attrs.tout }, attrs).output() as Output;
 }
 
@@ -483,7 +483,7 @@ export function realDiv<T extends DType = DType>(x: Operand<T>, y: Operand<T>, a
  * @param attrs.outputShapes at least 1
  * @param attrs.useFallback default: true
  */
-export function rebatchDataset(inputDataset: Operand<'variant'>, numReplicas: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useFallback?: boolean } & BuildOptions): Output<'variant'> {
+export function rebatchDataset(inputDataset: Operand<'variant'>, numReplicas: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useFallback?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('RebatchDataset', [inputDataset, numReplicas], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_fallback: attrs.useFallback }, attrs).output() as Output<'variant'>;
 }
 
@@ -520,7 +520,7 @@ export function reciprocalGrad<T extends DType = DType>(y: Operand<T>, dy: Opera
  * @param attrs.batchSize default: 32
  * @param attrs.compressionType default: ""
  */
-export function recordInput(attrs: { readonly filePattern: string | Uint8Array; readonly fileRandomSeed?: number | bigint; readonly fileShuffleShiftRatio?: number; readonly fileBufferSize?: number | bigint; readonly fileParallelism?: number | bigint; readonly batchSize?: number | bigint; readonly compressionType?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function recordInput(attrs: { readonly filePattern: string | Uint8Array; readonly fileRandomSeed?: number | bigint | null; readonly fileShuffleShiftRatio?: number | null; readonly fileBufferSize?: number | bigint | null; readonly fileParallelism?: number | bigint | null; readonly batchSize?: number | bigint | null; readonly compressionType?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('RecordInput', [], { file_pattern: attrs.filePattern, file_random_seed: attrs.fileRandomSeed, file_shuffle_shift_ratio: attrs.fileShuffleShiftRatio, file_buffer_size: attrs.fileBufferSize, file_parallelism: attrs.fileParallelism, batch_size: attrs.batchSize, compression_type: attrs.compressionType }, attrs).output() as Output<'string'>;
 }
 
@@ -529,7 +529,7 @@ export function recordInput(attrs: { readonly filePattern: string | Uint8Array; 
  * Stateful.
  * @param attrs.clientTerminated default: false
  */
-export function recv<tensor_type extends DType = DType>(attrs: { readonly tensorType: tensor_type; readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Output<tensor_type> {
+export function recv<tensor_type extends DType = DType>(attrs: { readonly tensorType: tensor_type; readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean | null } & BuildOptions): Output<tensor_type> {
   return build('Recv', [], { tensor_type: attrs.tensorType, tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs).output() as Output<tensor_type>;
 }
 
@@ -550,7 +550,7 @@ export function recvTPUEmbeddingActivations(attrs: { readonly numOutputs: number
  * @param attrs.useInterOpParallelism default: true
  * @param attrs.metadata default: ""
  */
-export function reduceDataset(inputDataset: Operand<'variant'>, initialState: readonly Operand[], otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output[] {
+export function reduceDataset(inputDataset: Operand<'variant'>, initialState: readonly Operand[], otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('ReduceDataset', [inputDataset, initialState, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_inter_op_parallelism: attrs.useInterOpParallelism, metadata: attrs.metadata }, attrs).outputs];
 }
 
@@ -559,7 +559,7 @@ export function reduceDataset(inputDataset: Operand<'variant'>, initialState: re
  * @param attrs.keepDims default: false
  * @param attrs.separator default: ""
  */
-export function reduceJoin(inputs: Operand<'string'>, reductionIndices: Operand<'int32'>, attrs: { readonly keepDims?: boolean; readonly separator?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function reduceJoin(inputs: Operand<'string'>, reductionIndices: Operand<'int32'>, attrs: { readonly keepDims?: boolean | null; readonly separator?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('ReduceJoin', [inputs, reductionIndices], { keep_dims: attrs.keepDims, separator: attrs.separator }, attrs).output() as Output<'string'>;
 }
 
@@ -568,7 +568,7 @@ export function reduceJoin(inputs: Operand<'string'>, reductionIndices: Operand<
  * @param attrs.isConstant default: false
  * @param attrs.parallelIterations default: 10
  */
-export function refEnter<T extends DType = DType>(data: Operand<T>, attrs: { readonly frameName: string | Uint8Array; readonly isConstant?: boolean; readonly parallelIterations?: number | bigint } & BuildOptions): Output<T> {
+export function refEnter<T extends DType = DType>(data: Operand<T>, attrs: { readonly frameName: string | Uint8Array; readonly isConstant?: boolean | null; readonly parallelIterations?: number | bigint | null } & BuildOptions): Output<T> {
   return build('RefEnter', [data], { frame_name: attrs.frameName, is_constant: attrs.isConstant, parallel_iterations: attrs.parallelIterations }, attrs).output() as Output<T>;
 }
 
@@ -627,7 +627,7 @@ export function regexFullMatch(input: Operand<'string'>, pattern: Operand<'strin
  * TensorFlow's RegexReplace: replaces what matches a pattern
  * @param attrs.replaceGlobal default: true
  */
-export function regexReplace(input: Operand<'string'>, pattern: Operand<'string'>, rewrite: Operand<'string'>, attrs: { readonly replaceGlobal?: boolean } & BuildOptions = {}): Output<'string'> {
+export function regexReplace(input: Operand<'string'>, pattern: Operand<'string'>, rewrite: Operand<'string'>, attrs: { readonly replaceGlobal?: boolean | null } & BuildOptions = {}): Output<'string'> {
   return build('RegexReplace', [input, pattern, rewrite], { replace_global: attrs.replaceGlobal }, attrs).output() as Output<'string'>;
 }
 
@@ -636,7 +636,7 @@ export function regexReplace(input: Operand<'string'>, pattern: Operand<'string'
  * @param attrs.elementSpec default: ""
  * @param attrs.metadata default: ""
  */
-export function registerDataset(dataset: Operand<'variant'>, address: Operand<'string'>, protocol: Operand<'string'>, attrs: { readonly externalStatePolicy: number | bigint; readonly elementSpec?: string | Uint8Array; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'int64'> {
+export function registerDataset(dataset: Operand<'variant'>, address: Operand<'string'>, protocol: Operand<'string'>, attrs: { readonly externalStatePolicy: number | bigint; readonly elementSpec?: string | Uint8Array | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'int64'> {
   return build('RegisterDataset', [dataset, address, protocol], { external_state_policy: attrs.externalStatePolicy, element_spec: attrs.elementSpec, metadata: attrs.metadata }, attrs).output() as Output<'int64'>;
 }
 
@@ -646,7 +646,7 @@ export function registerDataset(dataset: Operand<'variant'>, address: Operand<'s
  * @param attrs.requestedDatasetId default: ""
  * @param attrs.metadata default: ""
  */
-export function registerDatasetV2(dataset: Operand<'variant'>, address: Operand<'string'>, protocol: Operand<'string'>, attrs: { readonly externalStatePolicy: number | bigint; readonly elementSpec?: string | Uint8Array; readonly requestedDatasetId?: string | Uint8Array; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function registerDatasetV2(dataset: Operand<'variant'>, address: Operand<'string'>, protocol: Operand<'string'>, attrs: { readonly externalStatePolicy: number | bigint; readonly elementSpec?: string | Uint8Array | null; readonly requestedDatasetId?: string | Uint8Array | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('RegisterDatasetV2', [dataset, address, protocol], { external_state_policy: attrs.externalStatePolicy, element_spec: attrs.elementSpec, requested_dataset_id: attrs.requestedDatasetId, metadata: attrs.metadata }, attrs).output() as Output<'string'>;
 }
 
@@ -707,7 +707,7 @@ export function remoteCall(target: Operand<'string'>, args: readonly Operand[], 
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function repeatDataset(inputDataset: Operand<'variant'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function repeatDataset(inputDataset: Operand<'variant'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('RepeatDataset', [inputDataset, count], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -741,7 +741,7 @@ export function requantize<out_type extends DType = DType>(input: Operand, input
  * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
  * @returns output, outputMin, outputMax
  */
-export function requantizePerChannel(input: Operand, inputMin: Operand<'float32'>, inputMax: Operand<'float32'>, requestedOutputMin: Operand<'float32'>, requestedOutputMax: Operand<'float32'>, attrs: { readonly outType?: DType } & BuildOptions = {}): { output: Output; outputMin: Output<'float32'>; outputMax: Output<'float32'> } {
+export function requantizePerChannel(input: Operand, inputMin: Operand<'float32'>, inputMax: Operand<'float32'>, requestedOutputMin: Operand<'float32'>, requestedOutputMax: Operand<'float32'>, attrs: { readonly outType?: DType | null } & BuildOptions = {}): { output: Output; outputMin: Output<'float32'>; outputMax: Output<'float32'> } {
   return named(build('RequantizePerChannel', [input, inputMin, inputMax, requestedOutputMin, requestedOutputMax], { out_type: attrs.outType }, attrs), ['output', 'outputMin', 'outputMax']) as { output: Output; outputMin: Output<'float32'>; outputMax: Output<'float32'> };
 }
 
@@ -756,7 +756,7 @@ export function reshape<T extends DType = DType>(tensor: Operand<T>, shape: Oper
  * TensorFlow's ResizeArea.
  * @param attrs.alignCorners default: false
  */
-export function resizeArea(images: Operand, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean } & BuildOptions = {}): Output<'float32'> {
+export function resizeArea(images: Operand, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean | null } & BuildOptions = {}): Output<'float32'> {
   return build('ResizeArea', [images, size], { align_corners: attrs.alignCorners }, attrs).output() as Output<'float32'>;
 }
 
@@ -765,7 +765,7 @@ export function resizeArea(images: Operand, size: Operand<'int32'>, attrs: { rea
  * @param attrs.alignCorners default: false
  * @param attrs.halfPixelCenters default: false
  */
-export function resizeBicubic(images: Operand, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<'float32'> {
+export function resizeBicubic(images: Operand, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean | null; readonly halfPixelCenters?: boolean | null } & BuildOptions = {}): Output<'float32'> {
   return build('ResizeBicubic', [images, size], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<'float32'>;
 }
 
@@ -774,7 +774,7 @@ export function resizeBicubic(images: Operand, size: Operand<'int32'>, attrs: { 
  * @param attrs.alignCorners default: false
  * @param attrs.halfPixelCenters default: false
  */
-export function resizeBicubicGrad<T extends DType = DType>(grads: Operand<'float32'>, originalImage: Operand<T>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<T> {
+export function resizeBicubicGrad<T extends DType = DType>(grads: Operand<'float32'>, originalImage: Operand<T>, attrs: { readonly alignCorners?: boolean | null; readonly halfPixelCenters?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ResizeBicubicGrad', [grads, originalImage], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<T>;
 }
 
@@ -783,7 +783,7 @@ export function resizeBicubicGrad<T extends DType = DType>(grads: Operand<'float
  * @param attrs.alignCorners default: false
  * @param attrs.halfPixelCenters default: false
  */
-export function resizeBilinear(images: Operand, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<'float32'> {
+export function resizeBilinear(images: Operand, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean | null; readonly halfPixelCenters?: boolean | null } & BuildOptions = {}): Output<'float32'> {
   return build('ResizeBilinear', [images, size], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<'float32'>;
 }
 
@@ -792,7 +792,7 @@ export function resizeBilinear(images: Operand, size: Operand<'int32'>, attrs: {
  * @param attrs.alignCorners default: false
  * @param attrs.halfPixelCenters default: false
  */
-export function resizeBilinearGrad<T extends DType = DType>(grads: Operand<'float32'>, originalImage: Operand<T>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<T> {
+export function resizeBilinearGrad<T extends DType = DType>(grads: Operand<'float32'>, originalImage: Operand<T>, attrs: { readonly alignCorners?: boolean | null; readonly halfPixelCenters?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ResizeBilinearGrad', [grads, originalImage], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<T>;
 }
 
@@ -801,7 +801,7 @@ export function resizeBilinearGrad<T extends DType = DType>(grads: Operand<'floa
  * @param attrs.alignCorners default: false
  * @param attrs.halfPixelCenters default: false
  */
-export function resizeNearestNeighbor<T extends DType = DType>(images: Operand<T>, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<T> {
+export function resizeNearestNeighbor<T extends DType = DType>(images: Operand<T>, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean | null; readonly halfPixelCenters?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ResizeNearestNeighbor', [images, size], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<T>;
 }
 
@@ -810,7 +810,7 @@ export function resizeNearestNeighbor<T extends DType = DType>(images: Operand<T
  * @param attrs.alignCorners default: false
  * @param attrs.halfPixelCenters default: false
  */
-export function resizeNearestNeighborGrad<T extends DType = DType>(grads: Operand<T>, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<T> {
+export function resizeNearestNeighborGrad<T extends DType = DType>(grads: Operand<T>, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean | null; readonly halfPixelCenters?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ResizeNearestNeighborGrad', [grads, size], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<T>;
 }
 
@@ -852,7 +852,7 @@ export function resourceAccumulatorTakeGradient<dtype extends DType = DType>(han
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyAdaMax(var_: Operand<'resource'>, m: Operand<'resource'>, v: Operand<'resource'>, beta1Power: Operand, lr: Operand, beta1: Operand, beta2: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyAdaMax(var_: Operand<'resource'>, m: Operand<'resource'>, v: Operand<'resource'>, beta1Power: Operand, lr: Operand, beta1: Operand, beta2: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdaMax', [var_, m, v, beta1Power, lr, beta1, beta2, epsilon, grad], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -861,7 +861,7 @@ export function resourceApplyAdaMax(var_: Operand<'resource'>, m: Operand<'resou
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyAdadelta(var_: Operand<'resource'>, accum: Operand<'resource'>, accumUpdate: Operand<'resource'>, lr: Operand, rho: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyAdadelta(var_: Operand<'resource'>, accum: Operand<'resource'>, accumUpdate: Operand<'resource'>, lr: Operand, rho: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdadelta', [var_, accum, accumUpdate, lr, rho, epsilon, grad], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -871,7 +871,7 @@ export function resourceApplyAdadelta(var_: Operand<'resource'>, accum: Operand<
  * @param attrs.useLocking default: false
  * @param attrs.updateSlots default: true
  */
-export function resourceApplyAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null; readonly updateSlots?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdagrad', [var_, accum, lr, grad], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs);
 }
 
@@ -880,7 +880,7 @@ export function resourceApplyAdagrad(var_: Operand<'resource'>, accum: Operand<'
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyAdagradDA(var_: Operand<'resource'>, gradientAccumulator: Operand<'resource'>, gradientSquaredAccumulator: Operand<'resource'>, grad: Operand, lr: Operand, l1: Operand, l2: Operand, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyAdagradDA(var_: Operand<'resource'>, gradientAccumulator: Operand<'resource'>, gradientSquaredAccumulator: Operand<'resource'>, grad: Operand, lr: Operand, l1: Operand, l2: Operand, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdagradDA', [var_, gradientAccumulator, gradientSquaredAccumulator, grad, lr, l1, l2, globalStep], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -890,7 +890,7 @@ export function resourceApplyAdagradDA(var_: Operand<'resource'>, gradientAccumu
  * @param attrs.useLocking default: false
  * @param attrs.updateSlots default: true
  */
-export function resourceApplyAdagradV2(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyAdagradV2(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null; readonly updateSlots?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdagradV2', [var_, accum, lr, epsilon, grad], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs);
 }
 
@@ -900,7 +900,7 @@ export function resourceApplyAdagradV2(var_: Operand<'resource'>, accum: Operand
  * @param attrs.useLocking default: false
  * @param attrs.useNesterov default: false
  */
-export function resourceApplyAdam(var_: Operand<'resource'>, m: Operand<'resource'>, v: Operand<'resource'>, beta1Power: Operand, beta2Power: Operand, lr: Operand, beta1: Operand, beta2: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyAdam(var_: Operand<'resource'>, m: Operand<'resource'>, v: Operand<'resource'>, beta1Power: Operand, beta2Power: Operand, lr: Operand, beta1: Operand, beta2: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null; readonly useNesterov?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdam', [var_, m, v, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs);
 }
 
@@ -909,7 +909,7 @@ export function resourceApplyAdam(var_: Operand<'resource'>, m: Operand<'resourc
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyAdamWithAmsgrad(var_: Operand<'resource'>, m: Operand<'resource'>, v: Operand<'resource'>, vhat: Operand<'resource'>, beta1Power: Operand, beta2Power: Operand, lr: Operand, beta1: Operand, beta2: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyAdamWithAmsgrad(var_: Operand<'resource'>, m: Operand<'resource'>, v: Operand<'resource'>, vhat: Operand<'resource'>, beta1Power: Operand, beta2Power: Operand, lr: Operand, beta1: Operand, beta2: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdamWithAmsgrad', [var_, m, v, vhat, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -918,7 +918,7 @@ export function resourceApplyAdamWithAmsgrad(var_: Operand<'resource'>, m: Opera
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyAddSign(var_: Operand<'resource'>, m: Operand<'resource'>, lr: Operand, alpha: Operand, signDecay: Operand, beta: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyAddSign(var_: Operand<'resource'>, m: Operand<'resource'>, lr: Operand, alpha: Operand, signDecay: Operand, beta: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyAddSign', [var_, m, lr, alpha, signDecay, beta, grad], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -927,7 +927,7 @@ export function resourceApplyAddSign(var_: Operand<'resource'>, m: Operand<'reso
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyCenteredRMSProp(var_: Operand<'resource'>, mg: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyCenteredRMSProp(var_: Operand<'resource'>, mg: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyCenteredRMSProp', [var_, mg, ms, mom, lr, rho, momentum, epsilon, grad], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -937,7 +937,7 @@ export function resourceApplyCenteredRMSProp(var_: Operand<'resource'>, mg: Oper
  * @param attrs.useLocking default: false
  * @param attrs.multiplyLinearByLr default: false
  */
-export function resourceApplyFtrl(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, lr: Operand, l1: Operand, l2: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyFtrl(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, lr: Operand, l1: Operand, l2: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean | null; readonly multiplyLinearByLr?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyFtrl', [var_, accum, linear, grad, lr, l1, l2, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs);
 }
 
@@ -947,7 +947,7 @@ export function resourceApplyFtrl(var_: Operand<'resource'>, accum: Operand<'res
  * @param attrs.useLocking default: false
  * @param attrs.multiplyLinearByLr default: false
  */
-export function resourceApplyFtrlV2(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, lr: Operand, l1: Operand, l2: Operand, l2Shrinkage: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyFtrlV2(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, lr: Operand, l1: Operand, l2: Operand, l2Shrinkage: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean | null; readonly multiplyLinearByLr?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyFtrlV2', [var_, accum, linear, grad, lr, l1, l2, l2Shrinkage, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs);
 }
 
@@ -956,7 +956,7 @@ export function resourceApplyFtrlV2(var_: Operand<'resource'>, accum: Operand<'r
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyGradientDescent(var_: Operand<'resource'>, alpha: Operand, delta: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyGradientDescent(var_: Operand<'resource'>, alpha: Operand, delta: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyGradientDescent', [var_, alpha, delta], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -966,7 +966,7 @@ export function resourceApplyGradientDescent(var_: Operand<'resource'>, alpha: O
  * @param attrs.useLocking default: false
  * @param attrs.useNesterov default: false
  */
-export function resourceApplyKerasMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyKerasMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean | null; readonly useNesterov?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyKerasMomentum', [var_, accum, lr, grad, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs);
 }
 
@@ -976,7 +976,7 @@ export function resourceApplyKerasMomentum(var_: Operand<'resource'>, accum: Ope
  * @param attrs.useLocking default: false
  * @param attrs.useNesterov default: false
  */
-export function resourceApplyMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean | null; readonly useNesterov?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyMomentum', [var_, accum, lr, grad, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs);
 }
 
@@ -985,7 +985,7 @@ export function resourceApplyMomentum(var_: Operand<'resource'>, accum: Operand<
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyPowerSign(var_: Operand<'resource'>, m: Operand<'resource'>, lr: Operand, logbase: Operand, signDecay: Operand, beta: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyPowerSign(var_: Operand<'resource'>, m: Operand<'resource'>, lr: Operand, logbase: Operand, signDecay: Operand, beta: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyPowerSign', [var_, m, lr, logbase, signDecay, beta, grad], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -994,7 +994,7 @@ export function resourceApplyPowerSign(var_: Operand<'resource'>, m: Operand<'re
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyProximalAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, l1: Operand, l2: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyProximalAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, l1: Operand, l2: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyProximalAdagrad', [var_, accum, lr, l1, l2, grad], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -1003,7 +1003,7 @@ export function resourceApplyProximalAdagrad(var_: Operand<'resource'>, accum: O
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyProximalGradientDescent(var_: Operand<'resource'>, alpha: Operand, l1: Operand, l2: Operand, delta: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyProximalGradientDescent(var_: Operand<'resource'>, alpha: Operand, l1: Operand, l2: Operand, delta: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyProximalGradientDescent', [var_, alpha, l1, l2, delta], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -1012,7 +1012,7 @@ export function resourceApplyProximalGradientDescent(var_: Operand<'resource'>, 
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceApplyRMSProp(var_: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceApplyRMSProp(var_: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceApplyRMSProp', [var_, ms, mom, lr, rho, momentum, epsilon, grad], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -1024,7 +1024,7 @@ export function resourceApplyRMSProp(var_: Operand<'resource'>, ms: Operand<'res
  * @param attrs.sharedName default: ""
  * @param attrs.reductionType default: "MEAN"
  */
-export function resourceConditionalAccumulator(attrs: { readonly dtype: DType; readonly shape: PartialShape; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly reductionType?: 'MEAN' | 'SUM' } & BuildOptions): Output<'resource'> {
+export function resourceConditionalAccumulator(attrs: { readonly dtype: DType; readonly shape: PartialShape; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly reductionType?: 'MEAN' | 'SUM' | null } & BuildOptions): Output<'resource'> {
   return build('ResourceConditionalAccumulator', [], { dtype: attrs.dtype, shape: attrs.shape, container: attrs.container, shared_name: attrs.sharedName, reduction_type: attrs.reductionType }, attrs).output() as Output<'resource'>;
 }
 
@@ -1043,7 +1043,7 @@ export function resourceCountUpTo<T extends DType = DType>(resource: Operand<'re
  * @param attrs.batchDims default: 0
  * @param attrs.validateIndices default: true
  */
-export function resourceGather<dtype extends DType = DType>(resource: Operand<'resource'>, indices: Operand, attrs: { readonly batchDims?: number | bigint; readonly validateIndices?: boolean; readonly dtype: dtype } & BuildOptions): Output<dtype> {
+export function resourceGather<dtype extends DType = DType>(resource: Operand<'resource'>, indices: Operand, attrs: { readonly batchDims?: number | bigint | null; readonly validateIndices?: boolean | null; readonly dtype: dtype } & BuildOptions): Output<dtype> {
   return build('ResourceGather', [resource, indices], { batch_dims: attrs.batchDims, validate_indices: attrs.validateIndices, dtype: attrs.dtype }, attrs).output() as Output<dtype>;
 }
 
@@ -1101,7 +1101,7 @@ export function resourceScatterMul(resource: Operand<'resource'>, indices: Opera
  * @param attrs.useLocking default: true
  * @param attrs.badIndicesPolicy default: ""
  */
-export function resourceScatterNdAdd(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Operation {
+export function resourceScatterNdAdd(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean | null; readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Operation {
   return build('ResourceScatterNdAdd', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs);
 }
 
@@ -1111,7 +1111,7 @@ export function resourceScatterNdAdd(ref: Operand<'resource'>, indices: Operand,
  * @param attrs.useLocking default: true
  * @param attrs.badIndicesPolicy default: ""
  */
-export function resourceScatterNdMax(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Operation {
+export function resourceScatterNdMax(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean | null; readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Operation {
   return build('ResourceScatterNdMax', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs);
 }
 
@@ -1121,7 +1121,7 @@ export function resourceScatterNdMax(ref: Operand<'resource'>, indices: Operand,
  * @param attrs.useLocking default: true
  * @param attrs.badIndicesPolicy default: ""
  */
-export function resourceScatterNdMin(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Operation {
+export function resourceScatterNdMin(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean | null; readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Operation {
   return build('ResourceScatterNdMin', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs);
 }
 
@@ -1131,7 +1131,7 @@ export function resourceScatterNdMin(ref: Operand<'resource'>, indices: Operand,
  * @param attrs.useLocking default: true
  * @param attrs.badIndicesPolicy default: ""
  */
-export function resourceScatterNdSub(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Operation {
+export function resourceScatterNdSub(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean | null; readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Operation {
   return build('ResourceScatterNdSub', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs);
 }
 
@@ -1141,7 +1141,7 @@ export function resourceScatterNdSub(ref: Operand<'resource'>, indices: Operand,
  * @param attrs.useLocking default: true
  * @param attrs.badIndicesPolicy default: ""
  */
-export function resourceScatterNdUpdate(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Operation {
+export function resourceScatterNdUpdate(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean | null; readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Operation {
   return build('ResourceScatterNdUpdate', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs);
 }
 
@@ -1166,7 +1166,7 @@ export function resourceScatterUpdate(resource: Operand<'resource'>, indices: Op
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceSparseApplyAdadelta(var_: Operand<'resource'>, accum: Operand<'resource'>, accumUpdate: Operand<'resource'>, lr: Operand, rho: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyAdadelta(var_: Operand<'resource'>, accum: Operand<'resource'>, accumUpdate: Operand<'resource'>, lr: Operand, rho: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyAdadelta', [var_, accum, accumUpdate, lr, rho, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -1176,7 +1176,7 @@ export function resourceSparseApplyAdadelta(var_: Operand<'resource'>, accum: Op
  * @param attrs.useLocking default: false
  * @param attrs.updateSlots default: true
  */
-export function resourceSparseApplyAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean | null; readonly updateSlots?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyAdagrad', [var_, accum, lr, grad, indices], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs);
 }
 
@@ -1185,7 +1185,7 @@ export function resourceSparseApplyAdagrad(var_: Operand<'resource'>, accum: Ope
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceSparseApplyAdagradDA(var_: Operand<'resource'>, gradientAccumulator: Operand<'resource'>, gradientSquaredAccumulator: Operand<'resource'>, grad: Operand, indices: Operand, lr: Operand, l1: Operand, l2: Operand, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyAdagradDA(var_: Operand<'resource'>, gradientAccumulator: Operand<'resource'>, gradientSquaredAccumulator: Operand<'resource'>, grad: Operand, indices: Operand, lr: Operand, l1: Operand, l2: Operand, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyAdagradDA', [var_, gradientAccumulator, gradientSquaredAccumulator, grad, indices, lr, l1, l2, globalStep], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -1195,7 +1195,7 @@ export function resourceSparseApplyAdagradDA(var_: Operand<'resource'>, gradient
  * @param attrs.useLocking default: false
  * @param attrs.updateSlots default: true
  */
-export function resourceSparseApplyAdagradV2(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyAdagradV2(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean | null; readonly updateSlots?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyAdagradV2', [var_, accum, lr, epsilon, grad, indices], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs);
 }
 
@@ -1204,7 +1204,7 @@ export function resourceSparseApplyAdagradV2(var_: Operand<'resource'>, accum: O
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceSparseApplyCenteredRMSProp(var_: Operand<'resource'>, mg: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyCenteredRMSProp(var_: Operand<'resource'>, mg: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyCenteredRMSProp', [var_, mg, ms, mom, lr, rho, momentum, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -1214,7 +1214,7 @@ export function resourceSparseApplyCenteredRMSProp(var_: Operand<'resource'>, mg
  * @param attrs.useLocking default: false
  * @param attrs.multiplyLinearByLr default: false
  */
-export function resourceSparseApplyFtrl(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, indices: Operand, lr: Operand, l1: Operand, l2: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyFtrl(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, indices: Operand, lr: Operand, l1: Operand, l2: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean | null; readonly multiplyLinearByLr?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyFtrl', [var_, accum, linear, grad, indices, lr, l1, l2, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs);
 }
 
@@ -1224,7 +1224,7 @@ export function resourceSparseApplyFtrl(var_: Operand<'resource'>, accum: Operan
  * @param attrs.useLocking default: false
  * @param attrs.multiplyLinearByLr default: false
  */
-export function resourceSparseApplyFtrlV2(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, indices: Operand, lr: Operand, l1: Operand, l2: Operand, l2Shrinkage: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyFtrlV2(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, indices: Operand, lr: Operand, l1: Operand, l2: Operand, l2Shrinkage: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean | null; readonly multiplyLinearByLr?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyFtrlV2', [var_, accum, linear, grad, indices, lr, l1, l2, l2Shrinkage, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs);
 }
 
@@ -1234,7 +1234,7 @@ export function resourceSparseApplyFtrlV2(var_: Operand<'resource'>, accum: Oper
  * @param attrs.useLocking default: false
  * @param attrs.useNesterov default: false
  */
-export function resourceSparseApplyKerasMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, indices: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyKerasMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, indices: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean | null; readonly useNesterov?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyKerasMomentum', [var_, accum, lr, grad, indices, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs);
 }
 
@@ -1244,7 +1244,7 @@ export function resourceSparseApplyKerasMomentum(var_: Operand<'resource'>, accu
  * @param attrs.useLocking default: false
  * @param attrs.useNesterov default: false
  */
-export function resourceSparseApplyMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, indices: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, indices: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean | null; readonly useNesterov?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyMomentum', [var_, accum, lr, grad, indices, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs);
 }
 
@@ -1253,7 +1253,7 @@ export function resourceSparseApplyMomentum(var_: Operand<'resource'>, accum: Op
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceSparseApplyProximalAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, l1: Operand, l2: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyProximalAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, l1: Operand, l2: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyProximalAdagrad', [var_, accum, lr, l1, l2, grad, indices], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -1262,7 +1262,7 @@ export function resourceSparseApplyProximalAdagrad(var_: Operand<'resource'>, ac
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceSparseApplyProximalGradientDescent(var_: Operand<'resource'>, alpha: Operand, l1: Operand, l2: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyProximalGradientDescent(var_: Operand<'resource'>, alpha: Operand, l1: Operand, l2: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyProximalGradientDescent', [var_, alpha, l1, l2, grad, indices], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -1271,7 +1271,7 @@ export function resourceSparseApplyProximalGradientDescent(var_: Operand<'resour
  * Stateful.
  * @param attrs.useLocking default: false
  */
-export function resourceSparseApplyRMSProp(var_: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
+export function resourceSparseApplyRMSProp(var_: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyRMSProp', [var_, ms, mom, lr, rho, momentum, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs);
 }
 
@@ -1284,7 +1284,7 @@ export function resourceSparseApplyRMSProp(var_: Operand<'resource'>, ms: Operan
  * @param attrs.newAxisMask default: 0
  * @param attrs.shrinkAxisMask default: 0
  */
-export function resourceStridedSliceAssign(ref: Operand<'resource'>, begin: Operand, end: Operand, strides: Operand, value: Operand, attrs: { readonly beginMask?: number | bigint; readonly endMask?: number | bigint; readonly ellipsisMask?: number | bigint; readonly newAxisMask?: number | bigint; readonly shrinkAxisMask?: number | bigint } & BuildOptions = {}): Operation {
+export function resourceStridedSliceAssign(ref: Operand<'resource'>, begin: Operand, end: Operand, strides: Operand, value: Operand, attrs: { readonly beginMask?: number | bigint | null; readonly endMask?: number | bigint | null; readonly ellipsisMask?: number | bigint | null; readonly newAxisMask?: number | bigint | null; readonly shrinkAxisMask?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('ResourceStridedSliceAssign', [ref, begin, end, strides, value], { begin_mask: attrs.beginMask, end_mask: attrs.endMask, ellipsis_mask: attrs.ellipsisMask, new_axis_mask: attrs.newAxisMask, shrink_axis_mask: attrs.shrinkAxisMask }, attrs);
 }
 
@@ -1293,7 +1293,7 @@ export function resourceStridedSliceAssign(ref: Operand<'resource'>, begin: Oper
  * Stateful.
  * @param attrs.preferredShard default: -1
  */
-export function restore<dt extends DType = DType>(filePattern: Operand<'string'>, tensorName: Operand<'string'>, attrs: { readonly dt: dt; readonly preferredShard?: number | bigint } & BuildOptions): Output<dt> {
+export function restore<dt extends DType = DType>(filePattern: Operand<'string'>, tensorName: Operand<'string'>, attrs: { readonly dt: dt; readonly preferredShard?: number | bigint | null } & BuildOptions): Output<dt> {
   return build('Restore', [filePattern, tensorName], { dt: attrs.dt, preferred_shard: attrs.preferredShard }, attrs).output() as Output<dt>;
 }
 
@@ -1302,7 +1302,7 @@ export function restore<dt extends DType = DType>(filePattern: Operand<'string'>
  * Stateful.
  * @param attrs.preferredShard default: -1
  */
-export function restoreSlice<dt extends DType = DType>(filePattern: Operand<'string'>, tensorName: Operand<'string'>, shapeAndSlice: Operand<'string'>, attrs: { readonly dt: dt; readonly preferredShard?: number | bigint } & BuildOptions): Output<dt> {
+export function restoreSlice<dt extends DType = DType>(filePattern: Operand<'string'>, tensorName: Operand<'string'>, shapeAndSlice: Operand<'string'>, attrs: { readonly dt: dt; readonly preferredShard?: number | bigint | null } & BuildOptions): Output<dt> {
   return build('RestoreSlice', [filePattern, tensorName, shapeAndSlice], { dt: attrs.dt, preferred_shard: attrs.preferredShard }, attrs).output() as Output<dt>;
 }
 
@@ -1333,7 +1333,7 @@ export function retrieveAllTPUEmbeddingParameters(attrs: { readonly numTables: n
  * @param attrs.config default: ""
  * @returns parameters, momenta, velocities
  */
-export function retrieveTPUEmbeddingADAMParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; momenta: Output<'float32'>; velocities: Output<'float32'> } {
+export function retrieveTPUEmbeddingADAMParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; momenta: Output<'float32'>; velocities: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingADAMParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'momenta', 'velocities']) as { parameters: Output<'float32'>; momenta: Output<'float32'>; velocities: Output<'float32'> };
 }
 
@@ -1345,7 +1345,7 @@ export function retrieveTPUEmbeddingADAMParameters(attrs: { readonly tableId?: n
  * @param attrs.config default: ""
  * @returns parameters, accumulators, updates
  */
-export function retrieveTPUEmbeddingAdadeltaParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; updates: Output<'float32'> } {
+export function retrieveTPUEmbeddingAdadeltaParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; updates: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingAdadeltaParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'accumulators', 'updates']) as { parameters: Output<'float32'>; accumulators: Output<'float32'>; updates: Output<'float32'> };
 }
 
@@ -1357,7 +1357,7 @@ export function retrieveTPUEmbeddingAdadeltaParameters(attrs: { readonly tableId
  * @param attrs.config default: ""
  * @returns parameters, accumulators, momenta
  */
-export function retrieveTPUEmbeddingAdagradMomentumParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; momenta: Output<'float32'> } {
+export function retrieveTPUEmbeddingAdagradMomentumParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; momenta: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingAdagradMomentumParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'accumulators', 'momenta']) as { parameters: Output<'float32'>; accumulators: Output<'float32'>; momenta: Output<'float32'> };
 }
 
@@ -1369,7 +1369,7 @@ export function retrieveTPUEmbeddingAdagradMomentumParameters(attrs: { readonly 
  * @param attrs.config default: ""
  * @returns parameters, accumulators
  */
-export function retrieveTPUEmbeddingAdagradParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'> } {
+export function retrieveTPUEmbeddingAdagradParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingAdagradParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'accumulators']) as { parameters: Output<'float32'>; accumulators: Output<'float32'> };
 }
 
@@ -1381,7 +1381,7 @@ export function retrieveTPUEmbeddingAdagradParameters(attrs: { readonly tableId?
  * @param attrs.config default: ""
  * @returns parameters, ms, mom, mg
  */
-export function retrieveTPUEmbeddingCenteredRMSPropParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; ms: Output<'float32'>; mom: Output<'float32'>; mg: Output<'float32'> } {
+export function retrieveTPUEmbeddingCenteredRMSPropParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; ms: Output<'float32'>; mom: Output<'float32'>; mg: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingCenteredRMSPropParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'ms', 'mom', 'mg']) as { parameters: Output<'float32'>; ms: Output<'float32'>; mom: Output<'float32'>; mg: Output<'float32'> };
 }
 
@@ -1393,7 +1393,7 @@ export function retrieveTPUEmbeddingCenteredRMSPropParameters(attrs: { readonly 
  * @param attrs.config default: ""
  * @returns parameters, accumulators, linears
  */
-export function retrieveTPUEmbeddingFTRLParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; linears: Output<'float32'> } {
+export function retrieveTPUEmbeddingFTRLParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; linears: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingFTRLParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'accumulators', 'linears']) as { parameters: Output<'float32'>; accumulators: Output<'float32'>; linears: Output<'float32'> };
 }
 
@@ -1405,7 +1405,7 @@ export function retrieveTPUEmbeddingFTRLParameters(attrs: { readonly tableId?: n
  * @param attrs.config default: ""
  * @returns parameters, lastHitStep
  */
-export function retrieveTPUEmbeddingFrequencyEstimatorParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; lastHitStep: Output<'float32'> } {
+export function retrieveTPUEmbeddingFrequencyEstimatorParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; lastHitStep: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingFrequencyEstimatorParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'lastHitStep']) as { parameters: Output<'float32'>; lastHitStep: Output<'float32'> };
 }
 
@@ -1417,7 +1417,7 @@ export function retrieveTPUEmbeddingFrequencyEstimatorParameters(attrs: { readon
  * @param attrs.config default: ""
  * @returns parameters, accumulators, weights, benefits
  */
-export function retrieveTPUEmbeddingMDLAdagradLightParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; weights: Output<'float32'>; benefits: Output<'float32'> } {
+export function retrieveTPUEmbeddingMDLAdagradLightParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; weights: Output<'float32'>; benefits: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingMDLAdagradLightParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'accumulators', 'weights', 'benefits']) as { parameters: Output<'float32'>; accumulators: Output<'float32'>; weights: Output<'float32'>; benefits: Output<'float32'> };
 }
 
@@ -1429,7 +1429,7 @@ export function retrieveTPUEmbeddingMDLAdagradLightParameters(attrs: { readonly 
  * @param attrs.config default: ""
  * @returns parameters, momenta
  */
-export function retrieveTPUEmbeddingMomentumParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; momenta: Output<'float32'> } {
+export function retrieveTPUEmbeddingMomentumParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; momenta: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingMomentumParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'momenta']) as { parameters: Output<'float32'>; momenta: Output<'float32'> };
 }
 
@@ -1441,7 +1441,7 @@ export function retrieveTPUEmbeddingMomentumParameters(attrs: { readonly tableId
  * @param attrs.config default: ""
  * @returns parameters, accumulators
  */
-export function retrieveTPUEmbeddingProximalAdagradParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'> } {
+export function retrieveTPUEmbeddingProximalAdagradParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingProximalAdagradParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'accumulators']) as { parameters: Output<'float32'>; accumulators: Output<'float32'> };
 }
 
@@ -1453,7 +1453,7 @@ export function retrieveTPUEmbeddingProximalAdagradParameters(attrs: { readonly 
  * @param attrs.config default: ""
  * @returns parameters, v, m
  */
-export function retrieveTPUEmbeddingProximalYogiParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; v: Output<'float32'>; m: Output<'float32'> } {
+export function retrieveTPUEmbeddingProximalYogiParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; v: Output<'float32'>; m: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingProximalYogiParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'v', 'm']) as { parameters: Output<'float32'>; v: Output<'float32'>; m: Output<'float32'> };
 }
 
@@ -1465,7 +1465,7 @@ export function retrieveTPUEmbeddingProximalYogiParameters(attrs: { readonly tab
  * @param attrs.config default: ""
  * @returns parameters, ms, mom
  */
-export function retrieveTPUEmbeddingRMSPropParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; ms: Output<'float32'>; mom: Output<'float32'> } {
+export function retrieveTPUEmbeddingRMSPropParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): { parameters: Output<'float32'>; ms: Output<'float32'>; mom: Output<'float32'> } {
   return named(build('RetrieveTPUEmbeddingRMSPropParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs), ['parameters', 'ms', 'mom']) as { parameters: Output<'float32'>; ms: Output<'float32'>; mom: Output<'float32'> };
 }
 
@@ -1476,7 +1476,7 @@ export function retrieveTPUEmbeddingRMSPropParameters(attrs: { readonly tableId?
  * @param attrs.tableName default: ""
  * @param attrs.config default: ""
  */
-export function retrieveTPUEmbeddingStochasticGradientDescentParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Output<'float32'> {
+export function retrieveTPUEmbeddingStochasticGradientDescentParameters(attrs: { readonly tableId?: number | bigint | null; readonly tableName?: string | Uint8Array | null; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array | null } & BuildOptions): Output<'float32'> {
   return build('RetrieveTPUEmbeddingStochasticGradientDescentParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs).output() as Output<'float32'>;
 }
 
@@ -1491,7 +1491,7 @@ export function reverse<T extends DType = DType>(tensor: Operand<T>, dims: Opera
  * TensorFlow's ReverseSequence: reverses the first elements of each row
  * @param attrs.batchDim default: 0
  */
-export function reverseSequence<T extends DType = DType>(input: Operand<T>, seqLengths: Operand, attrs: { readonly seqDim: number | bigint; readonly batchDim?: number | bigint } & BuildOptions): Output<T> {
+export function reverseSequence<T extends DType = DType>(input: Operand<T>, seqLengths: Operand, attrs: { readonly seqDim: number | bigint; readonly batchDim?: number | bigint | null } & BuildOptions): Output<T> {
   return build('ReverseSequence', [input, seqLengths], { seq_dim: attrs.seqDim, batch_dim: attrs.batchDim }, attrs).output() as Output<T>;
 }
 
@@ -1608,7 +1608,7 @@ export function riscCondition<DstT extends DType = DType>(pred: Operand<'bool'>,
  * @param attrs.dataFormat default: "NHWC"
  * @param attrs.dilations default: [1, 1, 1, 1]
  */
-export function riscConv<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
+export function riscConv<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW' | null; readonly dilations?: readonly (number | bigint)[] | null } & BuildOptions): Output<T> {
   return build('RiscConv', [input, filter], { strides: attrs.strides, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
 }
 
@@ -1631,7 +1631,7 @@ export function riscDiv<T extends DType = DType>(x: Operand<T>, y: Operand<T>, a
  * @param attrs.transposeA default: false
  * @param attrs.transposeB default: false
  */
-export function riscDot<T extends DType = DType>(a: Operand<T>, b: Operand<T>, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean } & BuildOptions = {}): Output<T> {
+export function riscDot<T extends DType = DType>(a: Operand<T>, b: Operand<T>, attrs: { readonly transposeA?: boolean | null; readonly transposeB?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('RiscDot', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB }, attrs).output() as Output<T>;
 }
 
@@ -1660,7 +1660,7 @@ export function riscFloor<T extends DType = DType>(x: Operand<T>, attrs: BuildOp
  * TensorFlow's RiscGather.
  * @param attrs.batchDims default: 0
  */
-export function riscGather<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, axis: Operand, attrs: { readonly batchDims?: number | bigint } & BuildOptions = {}): Output<Tparams> {
+export function riscGather<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, axis: Operand, attrs: { readonly batchDims?: number | bigint | null } & BuildOptions = {}): Output<Tparams> {
   return build('RiscGather', [params, indices, axis], { batch_dims: attrs.batchDims }, attrs).output() as Output<Tparams>;
 }
 
@@ -1668,7 +1668,7 @@ export function riscGather<Tparams extends DType = DType>(params: Operand<Tparam
  * TensorFlow's RiscImag.
  * @param attrs.tout one of float32, float64; default: float32
  */
-export function riscImag(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
+export function riscImag(input: Operand, attrs: { readonly tout?: DType | null } & BuildOptions = {}): Output {
   return build('RiscImag', [input], { Tout: attrs.tout }, attrs).output() as Output;
 }
 
@@ -1748,7 +1748,7 @@ export function riscPad<T extends DType = DType>(input: Operand<T>, paddings: Op
  * @param attrs.strides at least 4
  * @param attrs.dataFormat default: "NHWC"
  */
-export function riscPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly poolingType: 'AVG' | 'MAX'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
+export function riscPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly poolingType: 'AVG' | 'MAX'; readonly dataFormat?: 'NHWC' | 'NCHW' | null } & BuildOptions): Output<T> {
   return build('RiscPool', [value], { ksize: attrs.ksize, strides: attrs.strides, pooling_type: attrs.poolingType, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -1763,7 +1763,7 @@ export function riscPow<T extends DType = DType>(x: Operand<T>, y: Operand<T>, a
  * TensorFlow's RiscRandomUniform.
  * @param attrs.seed default: 0
  */
-export function riscRandomUniform(shape: Operand, attrs: { readonly seed?: number | bigint } & BuildOptions = {}): Output<'float32'> {
+export function riscRandomUniform(shape: Operand, attrs: { readonly seed?: number | bigint | null } & BuildOptions = {}): Output<'float32'> {
   return build('RiscRandomUniform', [shape], { seed: attrs.seed }, attrs).output() as Output<'float32'>;
 }
 
@@ -1771,7 +1771,7 @@ export function riscRandomUniform(shape: Operand, attrs: { readonly seed?: numbe
  * TensorFlow's RiscReal.
  * @param attrs.tout one of float32, float64; default: float32
  */
-export function riscReal(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
+export function riscReal(input: Operand, attrs: { readonly tout?: DType | null } & BuildOptions = {}): Output {
   return build('RiscReal', [input], { Tout: attrs.tout }, attrs).output() as Output;
 }
 
@@ -1814,7 +1814,7 @@ export function riscScatter<T extends DType = DType>(indices: Operand, updates: 
  * TensorFlow's RiscShape.
  * @param attrs.outType one of int32, int64; default: int32
  */
-export function riscShape(input: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
+export function riscShape(input: Operand, attrs: { readonly outType?: DType | null } & BuildOptions = {}): Output {
   return build('RiscShape', [input], { out_type: attrs.outType }, attrs).output() as Output;
 }
 
@@ -1843,7 +1843,7 @@ export function riscSort<T extends DType = DType>(input: Operand<T>, axis: Opera
  * TensorFlow's RiscSqueeze.
  * @param attrs.squeezeDims at least 0; default: []
  */
-export function riscSqueeze<T extends DType = DType>(input: Operand<T>, attrs: { readonly squeezeDims?: readonly (number | bigint)[] } & BuildOptions = {}): Output<T> {
+export function riscSqueeze<T extends DType = DType>(input: Operand<T>, attrs: { readonly squeezeDims?: readonly (number | bigint)[] | null } & BuildOptions = {}): Output<T> {
   return build('RiscSqueeze', [input], { squeeze_dims: attrs.squeezeDims }, attrs).output() as Output<T>;
 }
 
@@ -1866,7 +1866,7 @@ export function riscTranspose<T extends DType = DType>(x: Operand<T>, perm: Oper
  * @param attrs.lower default: true
  * @param attrs.adjoint default: false
  */
-export function riscTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean; readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
+export function riscTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean | null; readonly adjoint?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('RiscTriangularSolve', [matrix, rhs], { lower: attrs.lower, adjoint: attrs.adjoint }, attrs).output() as Output<T>;
 }
 
@@ -1883,7 +1883,7 @@ export function riscUnary<T extends DType = DType>(x: Operand<T>, attrs: { reado
  * @param attrs.outputShapes default: []
  * @param attrs.parallelIterations default: 10
  */
-export function riscWhile(input: readonly Operand[], attrs: { readonly cond: FunctionRef; readonly body: FunctionRef; readonly outputShapes?: readonly PartialShape[]; readonly parallelIterations?: number | bigint } & BuildOptions): Output[] {
+export function riscWhile(input: readonly Operand[], attrs: { readonly cond: FunctionRef; readonly body: FunctionRef; readonly outputShapes?: readonly PartialShape[] | null; readonly parallelIterations?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('RiscWhile', [input], { cond: attrs.cond, body: attrs.body, output_shapes: attrs.outputShapes, parallel_iterations: attrs.parallelIterations }, attrs).outputs];
 }
 
@@ -1942,7 +1942,7 @@ export function rpcCheckStatus(statusOr: Operand<'resource'>, attrs: BuildOption
  * @param attrs.listRegisteredMethods default: false
  * @returns client, methodSpecs
  */
-export function rpcClient(serverAddress: Operand<'string'>, timeoutInMs: Operand<'int64'>, attrs: { readonly sharedName?: string | Uint8Array; readonly listRegisteredMethods?: boolean } & BuildOptions = {}): { client: Output<'resource'>; methodSpecs: Output<'string'> } {
+export function rpcClient(serverAddress: Operand<'string'>, timeoutInMs: Operand<'int64'>, attrs: { readonly sharedName?: string | Uint8Array | null; readonly listRegisteredMethods?: boolean | null } & BuildOptions = {}): { client: Output<'resource'>; methodSpecs: Output<'string'> } {
   return named(build('RpcClient', [serverAddress, timeoutInMs], { shared_name: attrs.sharedName, list_registered_methods: attrs.listRegisteredMethods }, attrs), ['client', 'methodSpecs']) as { client: Output<'resource'>; methodSpecs: Output<'string'> };
 }
 
@@ -1968,7 +1968,7 @@ export function rpcServer(serverAddress: Operand<'string'>, attrs: BuildOptions 
  * Stateful.
  * @param attrs.inputSpecs default: ""
  */
-export function rpcServerRegister(server: Operand<'resource'>, methodName: Operand<'string'>, capturedInputs: readonly Operand[], attrs: { readonly f: FunctionRef; readonly inputSpecs?: string | Uint8Array; readonly outputSpecs: string | Uint8Array } & BuildOptions): Operation {
+export function rpcServerRegister(server: Operand<'resource'>, methodName: Operand<'string'>, capturedInputs: readonly Operand[], attrs: { readonly f: FunctionRef; readonly inputSpecs?: string | Uint8Array | null; readonly outputSpecs: string | Uint8Array } & BuildOptions): Operation {
   return build('RpcServerRegister', [server, methodName, capturedInputs], { f: attrs.f, input_specs: attrs.inputSpecs, output_specs: attrs.outputSpecs }, attrs);
 }
 

@@ -17,7 +17,7 @@ import { type BuildOptions, type Operand, build, lists, named } from '../build.j
  * @param attrs.useImageIfNoBoundingBoxes default: false
  * @returns begin, size, bboxes
  */
-export function sampleDistortedBoundingBox<T extends DType = DType>(imageSize: Operand<T>, boundingBoxes: Operand<'float32'>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly minObjectCovered?: number; readonly aspectRatioRange?: readonly number[]; readonly areaRange?: readonly number[]; readonly maxAttempts?: number | bigint; readonly useImageIfNoBoundingBoxes?: boolean } & BuildOptions = {}): { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> } {
+export function sampleDistortedBoundingBox<T extends DType = DType>(imageSize: Operand<T>, boundingBoxes: Operand<'float32'>, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly minObjectCovered?: number | null; readonly aspectRatioRange?: readonly number[] | null; readonly areaRange?: readonly number[] | null; readonly maxAttempts?: number | bigint | null; readonly useImageIfNoBoundingBoxes?: boolean | null } & BuildOptions = {}): { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> } {
   return named(build('SampleDistortedBoundingBox', [imageSize, boundingBoxes], { seed: attrs.seed, seed2: attrs.seed2, min_object_covered: attrs.minObjectCovered, aspect_ratio_range: attrs.aspectRatioRange, area_range: attrs.areaRange, max_attempts: attrs.maxAttempts, use_image_if_no_bounding_boxes: attrs.useImageIfNoBoundingBoxes }, attrs), ['begin', 'size', 'bboxes']) as { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> };
 }
 
@@ -32,7 +32,7 @@ export function sampleDistortedBoundingBox<T extends DType = DType>(imageSize: O
  * @param attrs.useImageIfNoBoundingBoxes default: false
  * @returns begin, size, bboxes
  */
-export function sampleDistortedBoundingBoxV2<T extends DType = DType>(imageSize: Operand<T>, boundingBoxes: Operand<'float32'>, minObjectCovered: Operand<'float32'>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly aspectRatioRange?: readonly number[]; readonly areaRange?: readonly number[]; readonly maxAttempts?: number | bigint; readonly useImageIfNoBoundingBoxes?: boolean } & BuildOptions = {}): { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> } {
+export function sampleDistortedBoundingBoxV2<T extends DType = DType>(imageSize: Operand<T>, boundingBoxes: Operand<'float32'>, minObjectCovered: Operand<'float32'>, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly aspectRatioRange?: readonly number[] | null; readonly areaRange?: readonly number[] | null; readonly maxAttempts?: number | bigint | null; readonly useImageIfNoBoundingBoxes?: boolean | null } & BuildOptions = {}): { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> } {
   return named(build('SampleDistortedBoundingBoxV2', [imageSize, boundingBoxes, minObjectCovered], { seed: attrs.seed, seed2: attrs.seed2, aspect_ratio_range: attrs.aspectRatioRange, area_range: attrs.areaRange, max_attempts: attrs.maxAttempts, use_image_if_no_bounding_boxes: attrs.useImageIfNoBoundingBoxes }, attrs), ['begin', 'size', 'bboxes']) as { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> };
 }
 
@@ -59,7 +59,7 @@ export function save(filename: Operand<'string'>, tensorNames: Operand<'string'>
  * @param attrs.compression default: ""
  * @param attrs.useShardFunc default: true
  */
-export function saveDataset(inputDataset: Operand<'variant'>, path: Operand<'string'>, shardFuncOtherArgs: readonly Operand[], attrs: { readonly compression?: string | Uint8Array; readonly shardFunc: FunctionRef; readonly useShardFunc?: boolean } & BuildOptions): Operation {
+export function saveDataset(inputDataset: Operand<'variant'>, path: Operand<'string'>, shardFuncOtherArgs: readonly Operand[], attrs: { readonly compression?: string | Uint8Array | null; readonly shardFunc: FunctionRef; readonly useShardFunc?: boolean | null } & BuildOptions): Operation {
   return build('SaveDataset', [inputDataset, path, shardFuncOtherArgs], { compression: attrs.compression, shard_func: attrs.shardFunc, use_shard_func: attrs.useShardFunc }, attrs);
 }
 
@@ -71,7 +71,7 @@ export function saveDataset(inputDataset: Operand<'variant'>, path: Operand<'str
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  */
-export function saveDatasetV2(inputDataset: Operand<'variant'>, path: Operand<'string'>, shardFuncOtherArgs: readonly Operand[], attrs: { readonly compression?: string | Uint8Array; readonly shardFunc: FunctionRef; readonly useShardFunc?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[] } & BuildOptions): Output<'variant'> {
+export function saveDatasetV2(inputDataset: Operand<'variant'>, path: Operand<'string'>, shardFuncOtherArgs: readonly Operand[], attrs: { readonly compression?: string | Uint8Array | null; readonly shardFunc: FunctionRef; readonly useShardFunc?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[] } & BuildOptions): Output<'variant'> {
   return build('SaveDatasetV2', [inputDataset, path, shardFuncOtherArgs], { compression: attrs.compression, shard_func: attrs.shardFunc, use_shard_func: attrs.useShardFunc, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'variant'>;
 }
 
@@ -103,7 +103,7 @@ export function scalarSummary(tags: Operand<'string'>, values: Operand, attrs: B
  * @param attrs.kernelType default: "lanczos3"
  * @param attrs.antialias default: true
  */
-export function scaleAndTranslate(images: Operand, size: Operand<'int32'>, scale: Operand<'float32'>, translation: Operand<'float32'>, attrs: { readonly kernelType?: string | Uint8Array; readonly antialias?: boolean } & BuildOptions = {}): Output<'float32'> {
+export function scaleAndTranslate(images: Operand, size: Operand<'int32'>, scale: Operand<'float32'>, translation: Operand<'float32'>, attrs: { readonly kernelType?: string | Uint8Array | null; readonly antialias?: boolean | null } & BuildOptions = {}): Output<'float32'> {
   return build('ScaleAndTranslate', [images, size, scale, translation], { kernel_type: attrs.kernelType, antialias: attrs.antialias }, attrs).output() as Output<'float32'>;
 }
 
@@ -112,7 +112,7 @@ export function scaleAndTranslate(images: Operand, size: Operand<'int32'>, scale
  * @param attrs.kernelType default: "lanczos3"
  * @param attrs.antialias default: true
  */
-export function scaleAndTranslateGrad<T extends DType = DType>(grads: Operand<T>, originalImage: Operand<T>, scale: Operand<'float32'>, translation: Operand<'float32'>, attrs: { readonly kernelType?: string | Uint8Array; readonly antialias?: boolean } & BuildOptions = {}): Output<T> {
+export function scaleAndTranslateGrad<T extends DType = DType>(grads: Operand<T>, originalImage: Operand<T>, scale: Operand<'float32'>, translation: Operand<'float32'>, attrs: { readonly kernelType?: string | Uint8Array | null; readonly antialias?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ScaleAndTranslateGrad', [grads, originalImage, scale, translation], { kernel_type: attrs.kernelType, antialias: attrs.antialias }, attrs).output() as Output<T>;
 }
 
@@ -124,7 +124,7 @@ export function scaleAndTranslateGrad<T extends DType = DType>(grads: Operand<T>
  * @param attrs.useDefaultDevice default: true
  * @param attrs.metadata default: ""
  */
-export function scanDataset(inputDataset: Operand<'variant'>, initialState: readonly Operand[], otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean; readonly useDefaultDevice?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function scanDataset(inputDataset: Operand<'variant'>, initialState: readonly Operand[], otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean | null; readonly useDefaultDevice?: boolean | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ScanDataset', [inputDataset, initialState, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, preserve_cardinality: attrs.preserveCardinality, use_default_device: attrs.useDefaultDevice, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -132,7 +132,7 @@ export function scanDataset(inputDataset: Operand<'variant'>, initialState: read
  * TensorFlow's ScatterAdd.
  * @param attrs.useLocking default: false
  */
-export function scatterAdd<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function scatterAdd<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ScatterAdd', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -140,7 +140,7 @@ export function scatterAdd<T extends DType = DType>(ref: Operand<T>, indices: Op
  * TensorFlow's ScatterDiv.
  * @param attrs.useLocking default: false
  */
-export function scatterDiv<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function scatterDiv<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ScatterDiv', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -148,7 +148,7 @@ export function scatterDiv<T extends DType = DType>(ref: Operand<T>, indices: Op
  * TensorFlow's ScatterMax.
  * @param attrs.useLocking default: false
  */
-export function scatterMax<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function scatterMax<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ScatterMax', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -156,7 +156,7 @@ export function scatterMax<T extends DType = DType>(ref: Operand<T>, indices: Op
  * TensorFlow's ScatterMin.
  * @param attrs.useLocking default: false
  */
-export function scatterMin<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function scatterMin<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ScatterMin', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -164,7 +164,7 @@ export function scatterMin<T extends DType = DType>(ref: Operand<T>, indices: Op
  * TensorFlow's ScatterMul.
  * @param attrs.useLocking default: false
  */
-export function scatterMul<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function scatterMul<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ScatterMul', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -172,7 +172,7 @@ export function scatterMul<T extends DType = DType>(ref: Operand<T>, indices: Op
  * TensorFlow's ScatterNd: zeros with updates added at coordinates
  * @param attrs.badIndicesPolicy default: ""
  */
-export function scatterNd<T extends DType = DType>(indices: Operand, updates: Operand<T>, shape: Operand, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function scatterNd<T extends DType = DType>(indices: Operand, updates: Operand<T>, shape: Operand, attrs: { readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('ScatterNd', [indices, updates, shape], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -181,7 +181,7 @@ export function scatterNd<T extends DType = DType>(indices: Operand, updates: Op
  * @param attrs.useLocking default: false
  * @param attrs.badIndicesPolicy default: ""
  */
-export function scatterNdAdd<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function scatterNdAdd<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('ScatterNdAdd', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -190,7 +190,7 @@ export function scatterNdAdd<T extends DType = DType>(ref: Operand<T>, indices: 
  * @param attrs.useLocking default: false
  * @param attrs.badIndicesPolicy default: ""
  */
-export function scatterNdMax<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function scatterNdMax<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('ScatterNdMax', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -199,7 +199,7 @@ export function scatterNdMax<T extends DType = DType>(ref: Operand<T>, indices: 
  * @param attrs.useLocking default: false
  * @param attrs.badIndicesPolicy default: ""
  */
-export function scatterNdMin<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function scatterNdMin<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('ScatterNdMin', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -207,7 +207,7 @@ export function scatterNdMin<T extends DType = DType>(ref: Operand<T>, indices: 
  * TensorFlow's ScatterNdNonAliasingAdd.
  * @param attrs.badIndicesPolicy default: ""
  */
-export function scatterNdNonAliasingAdd<T extends DType = DType>(input: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function scatterNdNonAliasingAdd<T extends DType = DType>(input: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('ScatterNdNonAliasingAdd', [input, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -216,7 +216,7 @@ export function scatterNdNonAliasingAdd<T extends DType = DType>(input: Operand<
  * @param attrs.useLocking default: false
  * @param attrs.badIndicesPolicy default: ""
  */
-export function scatterNdSub<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function scatterNdSub<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('ScatterNdSub', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -225,7 +225,7 @@ export function scatterNdSub<T extends DType = DType>(ref: Operand<T>, indices: 
  * @param attrs.useLocking default: true
  * @param attrs.badIndicesPolicy default: ""
  */
-export function scatterNdUpdate<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function scatterNdUpdate<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('ScatterNdUpdate', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -233,7 +233,7 @@ export function scatterNdUpdate<T extends DType = DType>(ref: Operand<T>, indice
  * TensorFlow's ScatterSub.
  * @param attrs.useLocking default: false
  */
-export function scatterSub<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function scatterSub<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ScatterSub', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -241,7 +241,7 @@ export function scatterSub<T extends DType = DType>(ref: Operand<T>, indices: Op
  * TensorFlow's ScatterUpdate.
  * @param attrs.useLocking default: true
  */
-export function scatterUpdate<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function scatterUpdate<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('ScatterUpdate', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -259,7 +259,7 @@ export function sdcaFprint(input: Operand<'string'>, attrs: BuildOptions = {}): 
  * @param attrs.numInnerIterations at least 1
  * @returns outExampleStateData, outDeltaSparseWeights, outDeltaDenseWeights
  */
-export function sdcaOptimizer(sparseExampleIndices: readonly Operand<'int64'>[], sparseFeatureIndices: readonly Operand<'int64'>[], sparseFeatureValues: readonly Operand<'float32'>[], denseFeatures: readonly Operand<'float32'>[], exampleWeights: Operand<'float32'>, exampleLabels: Operand<'float32'>, sparseIndices: readonly Operand<'int64'>[], sparseWeights: readonly Operand<'float32'>[], denseWeights: readonly Operand<'float32'>[], exampleStateData: Operand<'float32'>, attrs: { readonly lossType: 'logistic_loss' | 'squared_loss' | 'hinge_loss' | 'smooth_hinge_loss' | 'poisson_loss'; readonly adaptative?: boolean; readonly l1: number; readonly l2: number; readonly numLossPartitions: number | bigint; readonly numInnerIterations: number | bigint } & BuildOptions): { outExampleStateData: Output<'float32'>; outDeltaSparseWeights: Output[]; outDeltaDenseWeights: Output[] } {
+export function sdcaOptimizer(sparseExampleIndices: readonly Operand<'int64'>[], sparseFeatureIndices: readonly Operand<'int64'>[], sparseFeatureValues: readonly Operand<'float32'>[], denseFeatures: readonly Operand<'float32'>[], exampleWeights: Operand<'float32'>, exampleLabels: Operand<'float32'>, sparseIndices: readonly Operand<'int64'>[], sparseWeights: readonly Operand<'float32'>[], denseWeights: readonly Operand<'float32'>[], exampleStateData: Operand<'float32'>, attrs: { readonly lossType: 'logistic_loss' | 'squared_loss' | 'hinge_loss' | 'smooth_hinge_loss' | 'poisson_loss'; readonly adaptative?: boolean | null; readonly l1: number; readonly l2: number; readonly numLossPartitions: number | bigint; readonly numInnerIterations: number | bigint } & BuildOptions): { outExampleStateData: Output<'float32'>; outDeltaSparseWeights: Output[]; outDeltaDenseWeights: Output[] } {
   return lists(build('SdcaOptimizer', [sparseExampleIndices, sparseFeatureIndices, sparseFeatureValues, denseFeatures, exampleWeights, exampleLabels, sparseIndices, sparseWeights, denseWeights, exampleStateData], { loss_type: attrs.lossType, adaptative: attrs.adaptative, l1: attrs.l1, l2: attrs.l2, num_loss_partitions: attrs.numLossPartitions, num_inner_iterations: attrs.numInnerIterations }, attrs), [['outExampleStateData', 'out_example_state_data', false], ['outDeltaSparseWeights', 'out_delta_sparse_weights', true], ['outDeltaDenseWeights', 'out_delta_dense_weights', true]]) as { outExampleStateData: Output<'float32'>; outDeltaSparseWeights: Output[]; outDeltaDenseWeights: Output[] };
 }
 
@@ -270,7 +270,7 @@ export function sdcaOptimizer(sparseExampleIndices: readonly Operand<'int64'>[],
  * @param attrs.numInnerIterations at least 1
  * @returns outExampleStateData, outDeltaSparseWeights, outDeltaDenseWeights
  */
-export function sdcaOptimizerV2(sparseExampleIndices: readonly Operand<'int64'>[], sparseFeatureIndices: readonly Operand<'int64'>[], sparseFeatureValues: readonly Operand<'float32'>[], denseFeatures: readonly Operand<'float32'>[], exampleWeights: Operand<'float32'>, exampleLabels: Operand<'float32'>, sparseIndices: readonly Operand<'int64'>[], sparseWeights: readonly Operand<'float32'>[], denseWeights: readonly Operand<'float32'>[], exampleStateData: Operand<'float32'>, attrs: { readonly lossType: 'logistic_loss' | 'squared_loss' | 'hinge_loss' | 'smooth_hinge_loss' | 'poisson_loss'; readonly adaptive?: boolean; readonly l1: number; readonly l2: number; readonly numLossPartitions: number | bigint; readonly numInnerIterations: number | bigint } & BuildOptions): { outExampleStateData: Output<'float32'>; outDeltaSparseWeights: Output[]; outDeltaDenseWeights: Output[] } {
+export function sdcaOptimizerV2(sparseExampleIndices: readonly Operand<'int64'>[], sparseFeatureIndices: readonly Operand<'int64'>[], sparseFeatureValues: readonly Operand<'float32'>[], denseFeatures: readonly Operand<'float32'>[], exampleWeights: Operand<'float32'>, exampleLabels: Operand<'float32'>, sparseIndices: readonly Operand<'int64'>[], sparseWeights: readonly Operand<'float32'>[], denseWeights: readonly Operand<'float32'>[], exampleStateData: Operand<'float32'>, attrs: { readonly lossType: 'logistic_loss' | 'squared_loss' | 'hinge_loss' | 'smooth_hinge_loss' | 'poisson_loss'; readonly adaptive?: boolean | null; readonly l1: number; readonly l2: number; readonly numLossPartitions: number | bigint; readonly numInnerIterations: number | bigint } & BuildOptions): { outExampleStateData: Output<'float32'>; outDeltaSparseWeights: Output[]; outDeltaDenseWeights: Output[] } {
   return lists(build('SdcaOptimizerV2', [sparseExampleIndices, sparseFeatureIndices, sparseFeatureValues, denseFeatures, exampleWeights, exampleLabels, sparseIndices, sparseWeights, denseWeights, exampleStateData], { loss_type: attrs.lossType, adaptive: attrs.adaptive, l1: attrs.l1, l2: attrs.l2, num_loss_partitions: attrs.numLossPartitions, num_inner_iterations: attrs.numInnerIterations }, attrs), [['outExampleStateData', 'out_example_state_data', false], ['outDeltaSparseWeights', 'out_delta_sparse_weights', true], ['outDeltaDenseWeights', 'out_delta_dense_weights', true]]) as { outExampleStateData: Output<'float32'>; outDeltaSparseWeights: Output[]; outDeltaDenseWeights: Output[] };
 }
 
@@ -371,7 +371,7 @@ export function selfAdjointEig<T extends DType = DType>(input: Operand<T>, attrs
  * @param attrs.computeV default: true
  * @returns e, v
  */
-export function selfAdjointEigV2<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeV?: boolean } & BuildOptions = {}): { e: Output<T>; v: Output<T> } {
+export function selfAdjointEigV2<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeV?: boolean | null } & BuildOptions = {}): { e: Output<T>; v: Output<T> } {
   return named(build('SelfAdjointEigV2', [input], { compute_v: attrs.computeV }, attrs), ['e', 'v']) as { e: Output<T>; v: Output<T> };
 }
 
@@ -394,7 +394,7 @@ export function seluGrad<T extends DType = DType>(gradients: Operand<T>, outputs
  * Stateful.
  * @param attrs.clientTerminated default: false
  */
-export function send(tensor: Operand, attrs: { readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Operation {
+export function send(tensor: Operand, attrs: { readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean | null } & BuildOptions): Operation {
   return build('Send', [tensor], { tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs);
 }
 
@@ -411,7 +411,7 @@ export function sendTPUEmbeddingGradients(inputs: readonly Operand<'float32'>[],
  * Stateful.
  * @param attrs.externalStatePolicy default: 0
  */
-export function serializeIterator(resourceHandle: Operand<'resource'>, attrs: { readonly externalStatePolicy?: number | bigint } & BuildOptions = {}): Output<'variant'> {
+export function serializeIterator(resourceHandle: Operand<'resource'>, attrs: { readonly externalStatePolicy?: number | bigint | null } & BuildOptions = {}): Output<'variant'> {
   return build('SerializeIterator', [resourceHandle], { external_state_policy: attrs.externalStatePolicy }, attrs).output() as Output<'variant'>;
 }
 
@@ -419,7 +419,7 @@ export function serializeIterator(resourceHandle: Operand<'resource'>, attrs: { 
  * TensorFlow's SerializeManySparse.
  * @param attrs.outType one of string, variant; default: string
  */
-export function serializeManySparse(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
+export function serializeManySparse(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly outType?: DType | null } & BuildOptions = {}): Output {
   return build('SerializeManySparse', [sparseIndices, sparseValues, sparseShape], { out_type: attrs.outType }, attrs).output() as Output;
 }
 
@@ -427,7 +427,7 @@ export function serializeManySparse(sparseIndices: Operand<'int64'>, sparseValue
  * TensorFlow's SerializeSparse.
  * @param attrs.outType one of string, variant; default: string
  */
-export function serializeSparse(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
+export function serializeSparse(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly outType?: DType | null } & BuildOptions = {}): Output {
   return build('SerializeSparse', [sparseIndices, sparseValues, sparseShape], { out_type: attrs.outType }, attrs).output() as Output;
 }
 
@@ -442,7 +442,7 @@ export function serializeTensor(tensor: Operand, attrs: BuildOptions = {}): Outp
  * TensorFlow's SetSize.
  * @param attrs.validateIndices default: true
  */
-export function setSize(setIndices: Operand<'int64'>, setValues: Operand, setShape: Operand<'int64'>, attrs: { readonly validateIndices?: boolean } & BuildOptions = {}): Output<'int32'> {
+export function setSize(setIndices: Operand<'int64'>, setValues: Operand, setShape: Operand<'int64'>, attrs: { readonly validateIndices?: boolean | null } & BuildOptions = {}): Output<'int32'> {
   return build('SetSize', [setIndices, setValues, setShape], { validate_indices: attrs.validateIndices }, attrs).output() as Output<'int32'>;
 }
 
@@ -460,7 +460,7 @@ export function setStatsAggregatorDataset(inputDataset: Operand<'variant'>, stat
  * TensorFlow's Shape: shape at run time
  * @param attrs.outType one of int32, int64; default: int32
  */
-export function shape(input: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
+export function shape(input: Operand, attrs: { readonly outType?: DType | null } & BuildOptions = {}): Output {
   return build('Shape', [input], { out_type: attrs.outType }, attrs).output() as Output;
 }
 
@@ -468,7 +468,7 @@ export function shape(input: Operand, attrs: { readonly outType?: DType } & Buil
  * TensorFlow's ShapeN: shapes of several tensors
  * @param attrs.outType one of int32, int64; default: int32
  */
-export function shapeN(input: readonly Operand[], attrs: { readonly outType?: DType } & BuildOptions = {}): Output[] {
+export function shapeN(input: readonly Operand[], attrs: { readonly outType?: DType | null } & BuildOptions = {}): Output[] {
   return [...build('ShapeN', [input], { out_type: attrs.outType }, attrs).outputs];
 }
 
@@ -479,7 +479,7 @@ export function shapeN(input: readonly Operand[], attrs: { readonly outType?: DT
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function shardDataset(inputDataset: Operand<'variant'>, numShards: Operand<'int64'>, index: Operand<'int64'>, attrs: { readonly requireNonEmpty?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function shardDataset(inputDataset: Operand<'variant'>, numShards: Operand<'int64'>, index: Operand<'int64'>, attrs: { readonly requireNonEmpty?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ShardDataset', [inputDataset, numShards, index], { require_non_empty: attrs.requireNonEmpty, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -504,7 +504,7 @@ export function shardedFilespec(basename: Operand<'string'>, numShards: Operand<
  * @param attrs.reshuffleEachIteration default: true
  * @param attrs.metadata default: ""
  */
-export function shuffleAndRepeatDataset(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly reshuffleEachIteration?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function shuffleAndRepeatDataset(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly reshuffleEachIteration?: boolean | null; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ShuffleAndRepeatDataset', [inputDataset, bufferSize, seed, seed2, count], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, reshuffle_each_iteration: attrs.reshuffleEachIteration, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -516,7 +516,7 @@ export function shuffleAndRepeatDataset(inputDataset: Operand<'variant'>, buffer
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function shuffleAndRepeatDatasetV2(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, count: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly reshuffleEachIteration?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function shuffleAndRepeatDatasetV2(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, count: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly reshuffleEachIteration?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ShuffleAndRepeatDatasetV2', [inputDataset, bufferSize, seed, seed2, count, seedGenerator], { reshuffle_each_iteration: attrs.reshuffleEachIteration, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -527,7 +527,7 @@ export function shuffleAndRepeatDatasetV2(inputDataset: Operand<'variant'>, buff
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function shuffleDataset(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, attrs: { readonly reshuffleEachIteration?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function shuffleDataset(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, attrs: { readonly reshuffleEachIteration?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ShuffleDataset', [inputDataset, bufferSize, seed, seed2], { reshuffle_each_iteration: attrs.reshuffleEachIteration, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -538,7 +538,7 @@ export function shuffleDataset(inputDataset: Operand<'variant'>, bufferSize: Ope
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function shuffleDatasetV2(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function shuffleDatasetV2(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ShuffleDatasetV2', [inputDataset, bufferSize, seedGenerator], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -550,7 +550,7 @@ export function shuffleDatasetV2(inputDataset: Operand<'variant'>, bufferSize: O
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function shuffleDatasetV3(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly reshuffleEachIteration?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function shuffleDatasetV3(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly reshuffleEachIteration?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ShuffleDatasetV3', [inputDataset, bufferSize, seed, seed2, seedGenerator], { reshuffle_each_iteration: attrs.reshuffleEachIteration, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -609,7 +609,7 @@ export function sinh<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions
  * TensorFlow's Size: number of elements
  * @param attrs.outType one of int32, int64; default: int32
  */
-export function size(input: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
+export function size(input: Operand, attrs: { readonly outType?: DType | null } & BuildOptions = {}): Output {
   return build('Size', [input], { out_type: attrs.outType }, attrs).output() as Output;
 }
 
@@ -619,7 +619,7 @@ export function size(input: Operand, attrs: { readonly outType?: DType } & Build
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function skipDataset(inputDataset: Operand<'variant'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function skipDataset(inputDataset: Operand<'variant'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('SkipDataset', [inputDataset, count], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -632,7 +632,7 @@ export function skipDataset(inputDataset: Operand<'variant'>, count: Operand<'in
  * @param attrs.subsample default: 0.001
  * @returns vocabWord, vocabFreq, wordsPerEpoch, currentEpoch, totalWordsProcessed, examples, labels
  */
-export function skipgram(attrs: { readonly filename: string | Uint8Array; readonly batchSize: number | bigint; readonly windowSize?: number | bigint; readonly minCount?: number | bigint; readonly subsample?: number } & BuildOptions): { vocabWord: Output<'string'>; vocabFreq: Output<'int32'>; wordsPerEpoch: Output<'int64'>; currentEpoch: Output<'int32'>; totalWordsProcessed: Output<'int64'>; examples: Output<'int32'>; labels: Output<'int32'> } {
+export function skipgram(attrs: { readonly filename: string | Uint8Array; readonly batchSize: number | bigint; readonly windowSize?: number | bigint | null; readonly minCount?: number | bigint | null; readonly subsample?: number | null } & BuildOptions): { vocabWord: Output<'string'>; vocabFreq: Output<'int32'>; wordsPerEpoch: Output<'int64'>; currentEpoch: Output<'int32'>; totalWordsProcessed: Output<'int64'>; examples: Output<'int32'>; labels: Output<'int32'> } {
   return named(build('Skipgram', [], { filename: attrs.filename, batch_size: attrs.batchSize, window_size: attrs.windowSize, min_count: attrs.minCount, subsample: attrs.subsample }, attrs), ['vocabWord', 'vocabFreq', 'wordsPerEpoch', 'currentEpoch', 'totalWordsProcessed', 'examples', 'labels']) as { vocabWord: Output<'string'>; vocabFreq: Output<'int32'>; wordsPerEpoch: Output<'int64'>; currentEpoch: Output<'int32'>; totalWordsProcessed: Output<'int64'>; examples: Output<'int32'>; labels: Output<'int32'> };
 }
 
@@ -658,7 +658,7 @@ export function slice<T extends DType = DType>(input: Operand<T>, begin: Operand
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  */
-export function slidingWindowDataset(inputDataset: Operand<'variant'>, windowSize: Operand<'int64'>, windowShift: Operand<'int64'>, windowStride: Operand<'int64'>, attrs: { readonly dropRemainder?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[] } & BuildOptions): Output<'variant'> {
+export function slidingWindowDataset(inputDataset: Operand<'variant'>, windowSize: Operand<'int64'>, windowShift: Operand<'int64'>, windowStride: Operand<'int64'>, attrs: { readonly dropRemainder?: boolean | null; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[] } & BuildOptions): Output<'variant'> {
   return build('SlidingWindowDataset', [inputDataset, windowSize, windowShift, windowStride], { drop_remainder: attrs.dropRemainder, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'variant'>;
 }
 
@@ -675,7 +675,7 @@ export function snapshot<T extends DType = DType>(input: Operand<T>, attrs: Buil
  * @param attrs.outputShapes at least 1
  * @param attrs.compression default: ""
  */
-export function snapshotChunkDataset(chunkFile: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function snapshotChunkDataset(chunkFile: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('SnapshotChunkDataset', [chunkFile], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, compression: attrs.compression }, attrs).output() as Output<'variant'>;
 }
 
@@ -698,7 +698,7 @@ export function snapshotChunkDataset(chunkFile: Operand<'string'>, attrs: { read
  * @param attrs.mode default: "auto"
  * @param attrs.snapshotName default: ""
  */
-export function snapshotDataset(inputDataset: Operand<'variant'>, path: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array; readonly readerPathPrefix?: string | Uint8Array; readonly writerPathPrefix?: string | Uint8Array; readonly shardSizeBytes?: number | bigint; readonly pendingSnapshotExpirySeconds?: number | bigint; readonly numReaderThreads?: number | bigint; readonly readerBufferSize?: number | bigint; readonly numWriterThreads?: number | bigint; readonly writerBufferSize?: number | bigint; readonly shuffleOnRead?: boolean; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly mode?: string | Uint8Array; readonly snapshotName?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function snapshotDataset(inputDataset: Operand<'variant'>, path: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array | null; readonly readerPathPrefix?: string | Uint8Array | null; readonly writerPathPrefix?: string | Uint8Array | null; readonly shardSizeBytes?: number | bigint | null; readonly pendingSnapshotExpirySeconds?: number | bigint | null; readonly numReaderThreads?: number | bigint | null; readonly readerBufferSize?: number | bigint | null; readonly numWriterThreads?: number | bigint | null; readonly writerBufferSize?: number | bigint | null; readonly shuffleOnRead?: boolean | null; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly mode?: string | Uint8Array | null; readonly snapshotName?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('SnapshotDataset', [inputDataset, path], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, compression: attrs.compression, reader_path_prefix: attrs.readerPathPrefix, writer_path_prefix: attrs.writerPathPrefix, shard_size_bytes: attrs.shardSizeBytes, pending_snapshot_expiry_seconds: attrs.pendingSnapshotExpirySeconds, num_reader_threads: attrs.numReaderThreads, reader_buffer_size: attrs.readerBufferSize, num_writer_threads: attrs.numWriterThreads, writer_buffer_size: attrs.writerBufferSize, shuffle_on_read: attrs.shuffleOnRead, seed: attrs.seed, seed2: attrs.seed2, mode: attrs.mode, snapshot_name: attrs.snapshotName }, attrs).output() as Output<'variant'>;
 }
 
@@ -708,7 +708,7 @@ export function snapshotDataset(inputDataset: Operand<'variant'>, path: Operand<
  * @param attrs.outputShapes at least 1
  * @param attrs.compression default: ""
  */
-export function snapshotDatasetReader(shardDir: Operand<'string'>, startIndex: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array; readonly version: number | bigint } & BuildOptions): Output<'variant'> {
+export function snapshotDatasetReader(shardDir: Operand<'string'>, startIndex: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array | null; readonly version: number | bigint } & BuildOptions): Output<'variant'> {
   return build('SnapshotDatasetReader', [shardDir, startIndex], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, compression: attrs.compression, version: attrs.version }, attrs).output() as Output<'variant'>;
 }
 
@@ -723,7 +723,7 @@ export function snapshotDatasetReader(shardDir: Operand<'string'>, startIndex: O
  * @param attrs.hash default: 0
  * @param attrs.metadata default: ""
  */
-export function snapshotDatasetV2(inputDataset: Operand<'variant'>, path: Operand<'string'>, readerFuncOtherArgs: readonly Operand[], shardFuncOtherArgs: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array; readonly readerPrefix?: string | Uint8Array; readonly writerPrefix?: string | Uint8Array; readonly hashValid?: boolean; readonly hash?: number | bigint; readonly readerFunc: FunctionRef; readonly shardFunc: FunctionRef; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function snapshotDatasetV2(inputDataset: Operand<'variant'>, path: Operand<'string'>, readerFuncOtherArgs: readonly Operand[], shardFuncOtherArgs: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array | null; readonly readerPrefix?: string | Uint8Array | null; readonly writerPrefix?: string | Uint8Array | null; readonly hashValid?: boolean | null; readonly hash?: number | bigint | null; readonly readerFunc: FunctionRef; readonly shardFunc: FunctionRef; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('SnapshotDatasetV2', [inputDataset, path, readerFuncOtherArgs, shardFuncOtherArgs], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, compression: attrs.compression, reader_prefix: attrs.readerPrefix, writer_prefix: attrs.writerPrefix, hash_valid: attrs.hashValid, hash: attrs.hash, reader_func: attrs.readerFunc, shard_func: attrs.shardFunc, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -740,7 +740,7 @@ export function snapshotNestedDatasetReader(inputs: readonly Operand<'variant'>[
  * TensorFlow's SobolSample.
  * @param attrs.dtype one of float32, float64; default: float32
  */
-export function sobolSample(dim: Operand<'int32'>, numResults: Operand<'int32'>, skip: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function sobolSample(dim: Operand<'int32'>, numResults: Operand<'int32'>, skip: Operand<'int32'>, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('SobolSample', [dim, numResults, skip], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -821,7 +821,7 @@ export function spaceToBatchND<T extends DType = DType>(input: Operand<T>, block
  * @param attrs.blockSize at least 2
  * @param attrs.dataFormat default: "NHWC"
  */
-export function spaceToDepth<T extends DType = DType>(input: Operand<T>, attrs: { readonly blockSize: number | bigint; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' } & BuildOptions): Output<T> {
+export function spaceToDepth<T extends DType = DType>(input: Operand<T>, attrs: { readonly blockSize: number | bigint; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' | null } & BuildOptions): Output<T> {
   return build('SpaceToDepth', [input], { block_size: attrs.blockSize, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
 }
 
@@ -861,7 +861,7 @@ export function sparseAddGrad<T extends DType = DType>(backpropValGrad: Operand<
  * TensorFlow's SparseApplyAdadelta.
  * @param attrs.useLocking default: false
  */
-export function sparseApplyAdadelta<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, accumUpdate: Operand<T>, lr: Operand<T>, rho: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyAdadelta<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, accumUpdate: Operand<T>, lr: Operand<T>, rho: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyAdadelta', [var_, accum, accumUpdate, lr, rho, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -870,7 +870,7 @@ export function sparseApplyAdadelta<T extends DType = DType>(var_: Operand<T>, a
  * @param attrs.useLocking default: false
  * @param attrs.updateSlots default: true
  */
-export function sparseApplyAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean | null; readonly updateSlots?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyAdagrad', [var_, accum, lr, grad, indices], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs).output() as Output<T>;
 }
 
@@ -878,7 +878,7 @@ export function sparseApplyAdagrad<T extends DType = DType>(var_: Operand<T>, ac
  * TensorFlow's SparseApplyAdagradDA.
  * @param attrs.useLocking default: false
  */
-export function sparseApplyAdagradDA<T extends DType = DType>(var_: Operand<T>, gradientAccumulator: Operand<T>, gradientSquaredAccumulator: Operand<T>, grad: Operand<T>, indices: Operand, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyAdagradDA<T extends DType = DType>(var_: Operand<T>, gradientAccumulator: Operand<T>, gradientSquaredAccumulator: Operand<T>, grad: Operand<T>, indices: Operand, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyAdagradDA', [var_, gradientAccumulator, gradientSquaredAccumulator, grad, indices, lr, l1, l2, globalStep], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -887,7 +887,7 @@ export function sparseApplyAdagradDA<T extends DType = DType>(var_: Operand<T>, 
  * @param attrs.useLocking default: false
  * @param attrs.updateSlots default: true
  */
-export function sparseApplyAdagradV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyAdagradV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean | null; readonly updateSlots?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyAdagradV2', [var_, accum, lr, epsilon, grad, indices], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs).output() as Output<T>;
 }
 
@@ -895,7 +895,7 @@ export function sparseApplyAdagradV2<T extends DType = DType>(var_: Operand<T>, 
  * TensorFlow's SparseApplyCenteredRMSProp.
  * @param attrs.useLocking default: false
  */
-export function sparseApplyCenteredRMSProp<T extends DType = DType>(var_: Operand<T>, mg: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyCenteredRMSProp<T extends DType = DType>(var_: Operand<T>, mg: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyCenteredRMSProp', [var_, mg, ms, mom, lr, rho, momentum, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -904,7 +904,7 @@ export function sparseApplyCenteredRMSProp<T extends DType = DType>(var_: Operan
  * @param attrs.useLocking default: false
  * @param attrs.multiplyLinearByLr default: false
  */
-export function sparseApplyFtrl<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, indices: Operand, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyFtrl<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, indices: Operand, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly multiplyLinearByLr?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyFtrl', [var_, accum, linear, grad, indices, lr, l1, l2, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs).output() as Output<T>;
 }
 
@@ -913,7 +913,7 @@ export function sparseApplyFtrl<T extends DType = DType>(var_: Operand<T>, accum
  * @param attrs.useLocking default: false
  * @param attrs.multiplyLinearByLr default: false
  */
-export function sparseApplyFtrlV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, indices: Operand, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, l2Shrinkage: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyFtrlV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, indices: Operand, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, l2Shrinkage: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly multiplyLinearByLr?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyFtrlV2', [var_, accum, linear, grad, indices, lr, l1, l2, l2Shrinkage, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs).output() as Output<T>;
 }
 
@@ -922,7 +922,7 @@ export function sparseApplyFtrlV2<T extends DType = DType>(var_: Operand<T>, acc
  * @param attrs.useLocking default: false
  * @param attrs.useNesterov default: false
  */
-export function sparseApplyMomentum<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, indices: Operand, momentum: Operand<T>, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyMomentum<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, indices: Operand, momentum: Operand<T>, attrs: { readonly useLocking?: boolean | null; readonly useNesterov?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyMomentum', [var_, accum, lr, grad, indices, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs).output() as Output<T>;
 }
 
@@ -930,7 +930,7 @@ export function sparseApplyMomentum<T extends DType = DType>(var_: Operand<T>, a
  * TensorFlow's SparseApplyProximalAdagrad.
  * @param attrs.useLocking default: false
  */
-export function sparseApplyProximalAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyProximalAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyProximalAdagrad', [var_, accum, lr, l1, l2, grad, indices], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -938,7 +938,7 @@ export function sparseApplyProximalAdagrad<T extends DType = DType>(var_: Operan
  * TensorFlow's SparseApplyProximalGradientDescent.
  * @param attrs.useLocking default: false
  */
-export function sparseApplyProximalGradientDescent<T extends DType = DType>(var_: Operand<T>, alpha: Operand<T>, l1: Operand<T>, l2: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyProximalGradientDescent<T extends DType = DType>(var_: Operand<T>, alpha: Operand<T>, l1: Operand<T>, l2: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyProximalGradientDescent', [var_, alpha, l1, l2, grad, indices], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -946,7 +946,7 @@ export function sparseApplyProximalGradientDescent<T extends DType = DType>(var_
  * TensorFlow's SparseApplyRMSProp.
  * @param attrs.useLocking default: false
  */
-export function sparseApplyRMSProp<T extends DType = DType>(var_: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseApplyRMSProp<T extends DType = DType>(var_: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseApplyRMSProp', [var_, ms, mom, lr, rho, momentum, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
 }
 
@@ -954,7 +954,7 @@ export function sparseApplyRMSProp<T extends DType = DType>(var_: Operand<T>, ms
  * TensorFlow's SparseBincount.
  * @param attrs.binaryOutput default: false
  */
-export function sparseBincount<T extends DType = DType>(indices: Operand<'int64'>, values: Operand, denseShape: Operand<'int64'>, size: Operand, weights: Operand<T>, attrs: { readonly binaryOutput?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseBincount<T extends DType = DType>(indices: Operand<'int64'>, values: Operand, denseShape: Operand<'int64'>, size: Operand, weights: Operand<T>, attrs: { readonly binaryOutput?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseBincount', [indices, values, denseShape, size, weights], { binary_output: attrs.binaryOutput }, attrs).output() as Output<T>;
 }
 
@@ -974,7 +974,7 @@ export function sparseConcat<T extends DType = DType>(indices: readonly Operand<
  * @param attrs.sharedName default: ""
  * @param attrs.reductionType default: "MEAN"
  */
-export function sparseConditionalAccumulator(attrs: { readonly dtype: DType; readonly shape: PartialShape; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly reductionType?: 'MEAN' | 'SUM' } & BuildOptions): Output<'string'> {
+export function sparseConditionalAccumulator(attrs: { readonly dtype: DType; readonly shape: PartialShape; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly reductionType?: 'MEAN' | 'SUM' | null } & BuildOptions): Output<'string'> {
   return build('SparseConditionalAccumulator', [], { dtype: attrs.dtype, shape: attrs.shape, container: attrs.container, shared_name: attrs.sharedName, reduction_type: attrs.reductionType }, attrs).output() as Output<'string'>;
 }
 
@@ -984,7 +984,7 @@ export function sparseConditionalAccumulator(attrs: { readonly dtype: DType; rea
  * @param attrs.maxlength at least -1; default: -1
  * @returns outputIndices, outputValues, outputDenseShape
  */
-export function sparseCountSparseOutput<output_type extends DType = DType>(indices: Operand<'int64'>, values: Operand, denseShape: Operand<'int64'>, weights: Operand<output_type>, attrs: { readonly minlength?: number | bigint; readonly maxlength?: number | bigint; readonly binaryOutput: boolean } & BuildOptions): { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> } {
+export function sparseCountSparseOutput<output_type extends DType = DType>(indices: Operand<'int64'>, values: Operand, denseShape: Operand<'int64'>, weights: Operand<output_type>, attrs: { readonly minlength?: number | bigint | null; readonly maxlength?: number | bigint | null; readonly binaryOutput: boolean } & BuildOptions): { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> } {
   return named(build('SparseCountSparseOutput', [indices, values, denseShape, weights], { minlength: attrs.minlength, maxlength: attrs.maxlength, binary_output: attrs.binaryOutput }, attrs), ['outputIndices', 'outputValues', 'outputDenseShape']) as { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> };
 }
 
@@ -1059,7 +1059,7 @@ export function sparseFillEmptyRowsGrad<T extends DType = DType>(reverseIndexMap
  * @param attrs.aIsSparse default: false
  * @param attrs.bIsSparse default: false
  */
-export function sparseMatMul(a: Operand, b: Operand, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly aIsSparse?: boolean; readonly bIsSparse?: boolean } & BuildOptions = {}): Output<'float32'> {
+export function sparseMatMul(a: Operand, b: Operand, attrs: { readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly aIsSparse?: boolean | null; readonly bIsSparse?: boolean | null } & BuildOptions = {}): Output<'float32'> {
   return build('SparseMatMul', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, a_is_sparse: attrs.aIsSparse, b_is_sparse: attrs.bIsSparse }, attrs).output() as Output<'float32'>;
 }
 
@@ -1079,7 +1079,7 @@ export function sparseMatrixAdd(a: Operand<'variant'>, b: Operand<'variant'>, al
  * @param attrs.transposeOutput default: false
  * @param attrs.conjugateOutput default: false
  */
-export function sparseMatrixMatMul<T extends DType = DType>(a: Operand<'variant'>, b: Operand<T>, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly adjointA?: boolean; readonly adjointB?: boolean; readonly transposeOutput?: boolean; readonly conjugateOutput?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseMatrixMatMul<T extends DType = DType>(a: Operand<'variant'>, b: Operand<T>, attrs: { readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly adjointA?: boolean | null; readonly adjointB?: boolean | null; readonly transposeOutput?: boolean | null; readonly conjugateOutput?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseMatrixMatMul', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, adjoint_a: attrs.adjointA, adjoint_b: attrs.adjointB, transpose_output: attrs.transposeOutput, conjugate_output: attrs.conjugateOutput }, attrs).output() as Output<T>;
 }
 
@@ -1136,7 +1136,7 @@ export function sparseMatrixSparseCholesky(input: Operand<'variant'>, permutatio
  * @param attrs.adjointA default: false
  * @param attrs.adjointB default: false
  */
-export function sparseMatrixSparseMatMul(a: Operand<'variant'>, b: Operand<'variant'>, attrs: { readonly type: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly adjointA?: boolean; readonly adjointB?: boolean } & BuildOptions): Output<'variant'> {
+export function sparseMatrixSparseMatMul(a: Operand<'variant'>, b: Operand<'variant'>, attrs: { readonly type: DType; readonly transposeA?: boolean | null; readonly transposeB?: boolean | null; readonly adjointA?: boolean | null; readonly adjointB?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('SparseMatrixSparseMatMul', [a, b], { type: attrs.type, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, adjoint_a: attrs.adjointA, adjoint_b: attrs.adjointB }, attrs).output() as Output<'variant'>;
 }
 
@@ -1145,7 +1145,7 @@ export function sparseMatrixSparseMatMul(a: Operand<'variant'>, b: Operand<'vari
  * @param attrs.conjugate default: false
  * @param attrs.type one of float32, float64, complex64, complex128
  */
-export function sparseMatrixTranspose(input: Operand<'variant'>, attrs: { readonly conjugate?: boolean; readonly type: DType } & BuildOptions): Output<'variant'> {
+export function sparseMatrixTranspose(input: Operand<'variant'>, attrs: { readonly conjugate?: boolean | null; readonly type: DType } & BuildOptions): Output<'variant'> {
   return build('SparseMatrixTranspose', [input], { conjugate: attrs.conjugate, type: attrs.type }, attrs).output() as Output<'variant'>;
 }
 
@@ -1161,7 +1161,7 @@ export function sparseMatrixZeros(denseShape: Operand<'int64'>, attrs: { readonl
  * TensorFlow's SparseReduceMax.
  * @param attrs.keepDims default: false
  */
-export function sparseReduceMax<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseReduceMax<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseReduceMax', [inputIndices, inputValues, inputShape, reductionAxes], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
 }
 
@@ -1170,7 +1170,7 @@ export function sparseReduceMax<T extends DType = DType>(inputIndices: Operand<'
  * @param attrs.keepDims default: false
  * @returns outputIndices, outputValues, outputShape
  */
-export function sparseReduceMaxSparse<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): { outputIndices: Output<'int64'>; outputValues: Output<T>; outputShape: Output<'int64'> } {
+export function sparseReduceMaxSparse<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): { outputIndices: Output<'int64'>; outputValues: Output<T>; outputShape: Output<'int64'> } {
   return named(build('SparseReduceMaxSparse', [inputIndices, inputValues, inputShape, reductionAxes], { keep_dims: attrs.keepDims }, attrs), ['outputIndices', 'outputValues', 'outputShape']) as { outputIndices: Output<'int64'>; outputValues: Output<T>; outputShape: Output<'int64'> };
 }
 
@@ -1178,7 +1178,7 @@ export function sparseReduceMaxSparse<T extends DType = DType>(inputIndices: Ope
  * TensorFlow's SparseReduceSum.
  * @param attrs.keepDims default: false
  */
-export function sparseReduceSum<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseReduceSum<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseReduceSum', [inputIndices, inputValues, inputShape, reductionAxes], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
 }
 
@@ -1187,7 +1187,7 @@ export function sparseReduceSum<T extends DType = DType>(inputIndices: Operand<'
  * @param attrs.keepDims default: false
  * @returns outputIndices, outputValues, outputShape
  */
-export function sparseReduceSumSparse<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): { outputIndices: Output<'int64'>; outputValues: Output<T>; outputShape: Output<'int64'> } {
+export function sparseReduceSumSparse<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): { outputIndices: Output<'int64'>; outputValues: Output<T>; outputShape: Output<'int64'> } {
   return named(build('SparseReduceSumSparse', [inputIndices, inputValues, inputShape, reductionAxes], { keep_dims: attrs.keepDims }, attrs), ['outputIndices', 'outputValues', 'outputShape']) as { outputIndices: Output<'int64'>; outputValues: Output<T>; outputShape: Output<'int64'> };
 }
 
@@ -1211,7 +1211,7 @@ export function sparseReshape(inputIndices: Operand<'int64'>, inputShape: Operan
  * TensorFlow's SparseSegmentMean: means of rows that are looked up by number
  * @param attrs.sparseGradient default: false
  */
-export function sparseSegmentMean<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseSegmentMean<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentMean', [data, indices, segmentIds], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
 }
 
@@ -1234,7 +1234,7 @@ export function sparseSegmentMeanGradV2<T extends DType = DType, Tidx extends DT
  * TensorFlow's SparseSegmentMeanWithNumSegments.
  * @param attrs.sparseGradient default: false
  */
-export function sparseSegmentMeanWithNumSegments<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, numSegments: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseSegmentMeanWithNumSegments<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, numSegments: Operand, attrs: { readonly sparseGradient?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentMeanWithNumSegments', [data, indices, segmentIds, numSegments], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
 }
 
@@ -1242,7 +1242,7 @@ export function sparseSegmentMeanWithNumSegments<T extends DType = DType>(data: 
  * TensorFlow's SparseSegmentSqrtN: sums of rows looked up by number, over the root of their count
  * @param attrs.sparseGradient default: false
  */
-export function sparseSegmentSqrtN<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseSegmentSqrtN<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentSqrtN', [data, indices, segmentIds], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
 }
 
@@ -1265,7 +1265,7 @@ export function sparseSegmentSqrtNGradV2<T extends DType = DType, Tidx extends D
  * TensorFlow's SparseSegmentSqrtNWithNumSegments.
  * @param attrs.sparseGradient default: false
  */
-export function sparseSegmentSqrtNWithNumSegments<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, numSegments: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseSegmentSqrtNWithNumSegments<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, numSegments: Operand, attrs: { readonly sparseGradient?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentSqrtNWithNumSegments', [data, indices, segmentIds, numSegments], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
 }
 
@@ -1273,7 +1273,7 @@ export function sparseSegmentSqrtNWithNumSegments<T extends DType = DType>(data:
  * TensorFlow's SparseSegmentSum: sums of rows that are looked up by number
  * @param attrs.sparseGradient default: false
  */
-export function sparseSegmentSum<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseSegmentSum<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentSum', [data, indices, segmentIds], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
 }
 
@@ -1296,7 +1296,7 @@ export function sparseSegmentSumGradV2<T extends DType = DType, Tidx extends DTy
  * TensorFlow's SparseSegmentSumWithNumSegments.
  * @param attrs.sparseGradient default: false
  */
-export function sparseSegmentSumWithNumSegments<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, numSegments: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseSegmentSumWithNumSegments<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, numSegments: Operand, attrs: { readonly sparseGradient?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentSumWithNumSegments', [data, indices, segmentIds, numSegments], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
 }
 
@@ -1367,7 +1367,7 @@ export function sparseTensorDenseAdd<T extends DType = DType>(aIndices: Operand,
  * @param attrs.adjointA default: false
  * @param attrs.adjointB default: false
  */
-export function sparseTensorDenseMatMul<T extends DType = DType>(aIndices: Operand, aValues: Operand<T>, aShape: Operand<'int64'>, b: Operand<T>, attrs: { readonly adjointA?: boolean; readonly adjointB?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseTensorDenseMatMul<T extends DType = DType>(aIndices: Operand, aValues: Operand<T>, aShape: Operand<'int64'>, b: Operand<T>, attrs: { readonly adjointA?: boolean | null; readonly adjointB?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseTensorDenseMatMul', [aIndices, aValues, aShape, b], { adjoint_a: attrs.adjointA, adjoint_b: attrs.adjointB }, attrs).output() as Output<T>;
 }
 
@@ -1390,7 +1390,7 @@ export function sparseTensorToCSRSparseMatrix(indices: Operand<'int64'>, values:
  * TensorFlow's SparseToDense: a dense tensor with values at coordinates
  * @param attrs.validateIndices default: true
  */
-export function sparseToDense<T extends DType = DType>(sparseIndices: Operand, outputShape: Operand, sparseValues: Operand<T>, defaultValue: Operand<T>, attrs: { readonly validateIndices?: boolean } & BuildOptions = {}): Output<T> {
+export function sparseToDense<T extends DType = DType>(sparseIndices: Operand, outputShape: Operand, sparseValues: Operand<T>, defaultValue: Operand<T>, attrs: { readonly validateIndices?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('SparseToDense', [sparseIndices, outputShape, sparseValues, defaultValue], { validate_indices: attrs.validateIndices }, attrs).output() as Output<T>;
 }
 
@@ -1399,7 +1399,7 @@ export function sparseToDense<T extends DType = DType>(sparseIndices: Operand, o
  * @param attrs.validateIndices default: true
  * @returns resultIndices, resultValues, resultShape
  */
-export function sparseToSparseSetOperation<T extends DType = DType>(set1Indices: Operand<'int64'>, set1Values: Operand<T>, set1Shape: Operand<'int64'>, set2Indices: Operand<'int64'>, set2Values: Operand<T>, set2Shape: Operand<'int64'>, attrs: { readonly setOperation: string | Uint8Array; readonly validateIndices?: boolean } & BuildOptions): { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> } {
+export function sparseToSparseSetOperation<T extends DType = DType>(set1Indices: Operand<'int64'>, set1Values: Operand<T>, set1Shape: Operand<'int64'>, set2Indices: Operand<'int64'>, set2Values: Operand<T>, set2Shape: Operand<'int64'>, attrs: { readonly setOperation: string | Uint8Array; readonly validateIndices?: boolean | null } & BuildOptions): { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> } {
   return named(build('SparseToSparseSetOperation', [set1Indices, set1Values, set1Shape, set2Indices, set2Values, set2Shape], { set_operation: attrs.setOperation, validate_indices: attrs.validateIndices }, attrs), ['resultIndices', 'resultValues', 'resultShape']) as { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> };
 }
 
@@ -1425,7 +1425,7 @@ export function split<T extends DType = DType>(splitDim: Operand<'int32'>, value
  * @param attrs.config default: ""
  * @returns integerTensor, floatTensor
  */
-export function splitDedupData<integer_type extends DType = DType, float_type extends DType = DType>(input: Operand<'variant'>, attrs: { readonly integerType: integer_type; readonly floatType: float_type; readonly tupleMask: string | Uint8Array; readonly config?: string | Uint8Array } & BuildOptions): { integerTensor: Output<integer_type>; floatTensor: Output<float_type> } {
+export function splitDedupData<integer_type extends DType = DType, float_type extends DType = DType>(input: Operand<'variant'>, attrs: { readonly integerType: integer_type; readonly floatType: float_type; readonly tupleMask: string | Uint8Array; readonly config?: string | Uint8Array | null } & BuildOptions): { integerTensor: Output<integer_type>; floatTensor: Output<float_type> } {
   return named(build('SplitDedupData', [input], { integer_type: attrs.integerType, float_type: attrs.floatType, tuple_mask: attrs.tupleMask, config: attrs.config }, attrs), ['integerTensor', 'floatTensor']) as { integerTensor: Output<integer_type>; floatTensor: Output<float_type> };
 }
 
@@ -1479,7 +1479,7 @@ export function squaredDifference<T extends DType = DType>(x: Operand<T>, y: Ope
  * TensorFlow's Squeeze: removes axes of size 1
  * @param attrs.squeezeDims at least 0; default: []
  */
-export function squeeze<T extends DType = DType>(input: Operand<T>, attrs: { readonly squeezeDims?: readonly (number | bigint)[] } & BuildOptions = {}): Output<T> {
+export function squeeze<T extends DType = DType>(input: Operand<T>, attrs: { readonly squeezeDims?: readonly (number | bigint)[] | null } & BuildOptions = {}): Output<T> {
   return build('Squeeze', [input], { squeeze_dims: attrs.squeezeDims }, attrs).output() as Output<T>;
 }
 
@@ -1488,7 +1488,7 @@ export function squeeze<T extends DType = DType>(input: Operand<T>, attrs: { rea
  * Stateful.
  * @param attrs.stackName default: ""
  */
-export function stack(attrs: { readonly elemType: DType; readonly stackName?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function stack(attrs: { readonly elemType: DType; readonly stackName?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('Stack', [], { elem_type: attrs.elemType, stack_name: attrs.stackName }, attrs).output() as Output<'string'>;
 }
 
@@ -1526,7 +1526,7 @@ export function stackPopV2<elem_type extends DType = DType>(handle: Operand<'res
  * TensorFlow's StackPush.
  * @param attrs.swapMemory default: false
  */
-export function stackPush<T extends DType = DType>(handle: Operand<'string'>, elem: Operand<T>, attrs: { readonly swapMemory?: boolean } & BuildOptions = {}): Output<T> {
+export function stackPush<T extends DType = DType>(handle: Operand<'string'>, elem: Operand<T>, attrs: { readonly swapMemory?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('StackPush', [handle, elem], { swap_memory: attrs.swapMemory }, attrs).output() as Output<T>;
 }
 
@@ -1535,7 +1535,7 @@ export function stackPush<T extends DType = DType>(handle: Operand<'string'>, el
  * Stateful.
  * @param attrs.swapMemory default: false
  */
-export function stackPushV2<T extends DType = DType>(handle: Operand<'resource'>, elem: Operand<T>, attrs: { readonly swapMemory?: boolean } & BuildOptions = {}): Output<T> {
+export function stackPushV2<T extends DType = DType>(handle: Operand<'resource'>, elem: Operand<T>, attrs: { readonly swapMemory?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('StackPushV2', [handle, elem], { swap_memory: attrs.swapMemory }, attrs).output() as Output<T>;
 }
 
@@ -1544,7 +1544,7 @@ export function stackPushV2<T extends DType = DType>(handle: Operand<'resource'>
  * Stateful.
  * @param attrs.stackName default: ""
  */
-export function stackV2(maxSize: Operand<'int32'>, attrs: { readonly elemType: DType; readonly stackName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
+export function stackV2(maxSize: Operand<'int32'>, attrs: { readonly elemType: DType; readonly stackName?: string | Uint8Array | null } & BuildOptions): Output<'resource'> {
   return build('StackV2', [maxSize], { elem_type: attrs.elemType, stack_name: attrs.stackName }, attrs).output() as Output<'resource'>;
 }
 
@@ -1556,7 +1556,7 @@ export function stackV2(maxSize: Operand<'int32'>, attrs: { readonly elemType: D
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function stage(values: readonly Operand[], attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Operation {
+export function stage(values: readonly Operand[], attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Operation {
   return build('Stage', [values], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, container: attrs.container, shared_name: attrs.sharedName }, attrs);
 }
 
@@ -1568,7 +1568,7 @@ export function stage(values: readonly Operand[], attrs: { readonly capacity?: n
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function stageClear(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Operation {
+export function stageClear(attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('StageClear', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs);
 }
 
@@ -1581,7 +1581,7 @@ export function stageClear(attrs: { readonly capacity?: number | bigint; readonl
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function stagePeek(index: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
+export function stagePeek(index: Operand<'int32'>, attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('StagePeek', [index], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
 }
 
@@ -1593,7 +1593,7 @@ export function stagePeek(index: Operand<'int32'>, attrs: { readonly capacity?: 
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function stageSize(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'int32'> {
+export function stageSize(attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'int32'> {
   return build('StageSize', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int32'>;
 }
 
@@ -1605,7 +1605,7 @@ export function stageSize(attrs: { readonly capacity?: number | bigint; readonly
  * @param attrs.configProto default: ""
  * @param attrs.executorType default: ""
  */
-export function statefulPartitionedCall(args: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly f: FunctionRef; readonly config?: string | Uint8Array; readonly configProto?: string | Uint8Array; readonly executorType?: string | Uint8Array } & BuildOptions): Output[] {
+export function statefulPartitionedCall(args: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly f: FunctionRef; readonly config?: string | Uint8Array | null; readonly configProto?: string | Uint8Array | null; readonly executorType?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('StatefulPartitionedCall', [args], { Tout: attrs.tout, f: attrs.f, config: attrs.config, config_proto: attrs.configProto, executor_type: attrs.executorType }, attrs).outputs];
 }
 
@@ -1614,7 +1614,7 @@ export function statefulPartitionedCall(args: readonly Operand[], attrs: { reado
  * Stateful.
  * @param attrs.dtype one of float16, float32, float64, int32, int64; default: int64
  */
-export function statefulRandomBinomial(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, counts: Operand, probs: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statefulRandomBinomial(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, counts: Operand, probs: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatefulRandomBinomial', [resource, algorithm, shape, counts, probs], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1624,7 +1624,7 @@ export function statefulRandomBinomial(resource: Operand<'resource'>, algorithm:
  * @deprecated since GraphDef version 29
  * @param attrs.dtype default: float32
  */
-export function statefulStandardNormal(resource: Operand<'resource'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statefulStandardNormal(resource: Operand<'resource'>, shape: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatefulStandardNormal', [resource, shape], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1633,7 +1633,7 @@ export function statefulStandardNormal(resource: Operand<'resource'>, shape: Ope
  * Stateful.
  * @param attrs.dtype default: float32
  */
-export function statefulStandardNormalV2(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statefulStandardNormalV2(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatefulStandardNormalV2', [resource, algorithm, shape], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1642,7 +1642,7 @@ export function statefulStandardNormalV2(resource: Operand<'resource'>, algorith
  * Stateful.
  * @param attrs.dtype default: float32
  */
-export function statefulTruncatedNormal(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statefulTruncatedNormal(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatefulTruncatedNormal', [resource, algorithm, shape], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1651,7 +1651,7 @@ export function statefulTruncatedNormal(resource: Operand<'resource'>, algorithm
  * Stateful.
  * @param attrs.dtype default: float32
  */
-export function statefulUniform(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statefulUniform(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatefulUniform', [resource, algorithm, shape], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1660,7 +1660,7 @@ export function statefulUniform(resource: Operand<'resource'>, algorithm: Operan
  * Stateful.
  * @param attrs.dtype default: uint64
  */
-export function statefulUniformFullInt(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statefulUniformFullInt(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatefulUniformFullInt', [resource, algorithm, shape], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1678,7 +1678,7 @@ export function statefulUniformInt<dtype extends DType = DType>(resource: Operan
  * @param attrs.branches at least 1
  * @param attrs.outputShapes default: []
  */
-export function statelessCase(branchIndex: Operand<'int32'>, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly branches: readonly FunctionRef[]; readonly outputShapes?: readonly PartialShape[] } & BuildOptions): Output[] {
+export function statelessCase(branchIndex: Operand<'int32'>, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly branches: readonly FunctionRef[]; readonly outputShapes?: readonly PartialShape[] | null } & BuildOptions): Output[] {
   return [...build('StatelessCase', [branchIndex, input], { Tout: attrs.tout, branches: attrs.branches, output_shapes: attrs.outputShapes }, attrs).outputs];
 }
 
@@ -1687,7 +1687,7 @@ export function statelessCase(branchIndex: Operand<'int32'>, input: readonly Ope
  * @param attrs.tout at least 0
  * @param attrs.outputShapes default: []
  */
-export function statelessIf(cond: Operand, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly thenBranch: FunctionRef; readonly elseBranch: FunctionRef; readonly outputShapes?: readonly PartialShape[] } & BuildOptions): Output[] {
+export function statelessIf(cond: Operand, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly thenBranch: FunctionRef; readonly elseBranch: FunctionRef; readonly outputShapes?: readonly PartialShape[] | null } & BuildOptions): Output[] {
   return [...build('StatelessIf', [cond, input], { Tout: attrs.tout, then_branch: attrs.thenBranch, else_branch: attrs.elseBranch, output_shapes: attrs.outputShapes }, attrs).outputs];
 }
 
@@ -1695,7 +1695,7 @@ export function statelessIf(cond: Operand, input: readonly Operand[], attrs: { r
  * TensorFlow's StatelessMultinomial.
  * @param attrs.outputDtype one of int32, int64; default: int64
  */
-export function statelessMultinomial(logits: Operand, numSamples: Operand<'int32'>, seed: Operand, attrs: { readonly outputDtype?: DType } & BuildOptions = {}): Output {
+export function statelessMultinomial(logits: Operand, numSamples: Operand<'int32'>, seed: Operand, attrs: { readonly outputDtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatelessMultinomial', [logits, numSamples, seed], { output_dtype: attrs.outputDtype }, attrs).output() as Output;
 }
 
@@ -1710,7 +1710,7 @@ export function statelessParameterizedTruncatedNormal<dtype extends DType = DTyp
  * TensorFlow's StatelessRandomBinomial.
  * @param attrs.dtype one of float16, float32, float64, int32, int64; default: int64
  */
-export function statelessRandomBinomial(shape: Operand, seed: Operand, counts: Operand, probs: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statelessRandomBinomial(shape: Operand, seed: Operand, counts: Operand, probs: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatelessRandomBinomial', [shape, seed, counts, probs], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1756,7 +1756,7 @@ export function statelessRandomGetKeyCounterAlg(seed: Operand, attrs: BuildOptio
  * TensorFlow's StatelessRandomNormal: normal numbers that the seed alone decides
  * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
-export function statelessRandomNormal(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statelessRandomNormal(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatelessRandomNormal', [shape, seed], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1764,7 +1764,7 @@ export function statelessRandomNormal(shape: Operand, seed: Operand, attrs: { re
  * TensorFlow's StatelessRandomNormalV2.
  * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
-export function statelessRandomNormalV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statelessRandomNormalV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatelessRandomNormalV2', [shape, key, counter, alg], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1780,7 +1780,7 @@ export function statelessRandomPoisson<dtype extends DType = DType>(shape: Opera
  * TensorFlow's StatelessRandomUniform: numbers in [0, 1) that the seed alone decides
  * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
-export function statelessRandomUniform(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statelessRandomUniform(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatelessRandomUniform', [shape, seed], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1788,7 +1788,7 @@ export function statelessRandomUniform(shape: Operand, seed: Operand, attrs: { r
  * TensorFlow's StatelessRandomUniformFullInt.
  * @param attrs.dtype one of int32, int64, uint32, uint64; default: uint64
  */
-export function statelessRandomUniformFullInt(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statelessRandomUniformFullInt(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatelessRandomUniformFullInt', [shape, seed], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1796,7 +1796,7 @@ export function statelessRandomUniformFullInt(shape: Operand, seed: Operand, att
  * TensorFlow's StatelessRandomUniformFullIntV2.
  * @param attrs.dtype one of int32, int64, uint32, uint64; default: uint64
  */
-export function statelessRandomUniformFullIntV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statelessRandomUniformFullIntV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatelessRandomUniformFullIntV2', [shape, key, counter, alg], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1818,7 +1818,7 @@ export function statelessRandomUniformIntV2<dtype extends DType = DType>(shape: 
  * TensorFlow's StatelessRandomUniformV2.
  * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
-export function statelessRandomUniformV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statelessRandomUniformV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatelessRandomUniformV2', [shape, key, counter, alg], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1830,7 +1830,7 @@ export function statelessRandomUniformV2(shape: Operand, key: Operand<'uint64'>,
  * @param attrs.useImageIfNoBoundingBoxes default: false
  * @returns begin, size, bboxes
  */
-export function statelessSampleDistortedBoundingBox<T extends DType = DType>(imageSize: Operand<T>, boundingBoxes: Operand<'float32'>, minObjectCovered: Operand<'float32'>, seed: Operand, attrs: { readonly aspectRatioRange?: readonly number[]; readonly areaRange?: readonly number[]; readonly maxAttempts?: number | bigint; readonly useImageIfNoBoundingBoxes?: boolean } & BuildOptions = {}): { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> } {
+export function statelessSampleDistortedBoundingBox<T extends DType = DType>(imageSize: Operand<T>, boundingBoxes: Operand<'float32'>, minObjectCovered: Operand<'float32'>, seed: Operand, attrs: { readonly aspectRatioRange?: readonly number[] | null; readonly areaRange?: readonly number[] | null; readonly maxAttempts?: number | bigint | null; readonly useImageIfNoBoundingBoxes?: boolean | null } & BuildOptions = {}): { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> } {
   return named(build('StatelessSampleDistortedBoundingBox', [imageSize, boundingBoxes, minObjectCovered, seed], { aspect_ratio_range: attrs.aspectRatioRange, area_range: attrs.areaRange, max_attempts: attrs.maxAttempts, use_image_if_no_bounding_boxes: attrs.useImageIfNoBoundingBoxes }, attrs), ['begin', 'size', 'bboxes']) as { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> };
 }
 
@@ -1845,7 +1845,7 @@ export function statelessShuffle<T extends DType = DType>(value: Operand<T>, key
  * TensorFlow's StatelessTruncatedNormal.
  * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
-export function statelessTruncatedNormal(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statelessTruncatedNormal(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatelessTruncatedNormal', [shape, seed], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1853,7 +1853,7 @@ export function statelessTruncatedNormal(shape: Operand, seed: Operand, attrs: {
  * TensorFlow's StatelessTruncatedNormalV2.
  * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
-export function statelessTruncatedNormalV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
+export function statelessTruncatedNormalV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType | null } & BuildOptions = {}): Output {
   return build('StatelessTruncatedNormalV2', [shape, key, counter, alg], { dtype: attrs.dtype }, attrs).output() as Output;
 }
 
@@ -1862,7 +1862,7 @@ export function statelessTruncatedNormalV2(shape: Operand, key: Operand<'uint64'
  * @param attrs.outputShapes default: []
  * @param attrs.parallelIterations default: 10
  */
-export function statelessWhile(input: readonly Operand[], attrs: { readonly cond: FunctionRef; readonly body: FunctionRef; readonly outputShapes?: readonly PartialShape[]; readonly parallelIterations?: number | bigint } & BuildOptions): Output[] {
+export function statelessWhile(input: readonly Operand[], attrs: { readonly cond: FunctionRef; readonly body: FunctionRef; readonly outputShapes?: readonly PartialShape[] | null; readonly parallelIterations?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('StatelessWhile', [input], { cond: attrs.cond, body: attrs.body, output_shapes: attrs.outputShapes, parallel_iterations: attrs.parallelIterations }, attrs).outputs];
 }
 
@@ -1877,7 +1877,7 @@ export function staticRegexFullMatch(input: Operand<'string'>, attrs: { readonly
  * TensorFlow's StaticRegexReplace.
  * @param attrs.replaceGlobal default: true
  */
-export function staticRegexReplace(input: Operand<'string'>, attrs: { readonly pattern: string | Uint8Array; readonly rewrite: string | Uint8Array; readonly replaceGlobal?: boolean } & BuildOptions): Output<'string'> {
+export function staticRegexReplace(input: Operand<'string'>, attrs: { readonly pattern: string | Uint8Array; readonly rewrite: string | Uint8Array; readonly replaceGlobal?: boolean | null } & BuildOptions): Output<'string'> {
   return build('StaticRegexReplace', [input], { pattern: attrs.pattern, rewrite: attrs.rewrite, replace_global: attrs.replaceGlobal }, attrs).output() as Output<'string'>;
 }
 
@@ -1887,7 +1887,7 @@ export function staticRegexReplace(input: Operand<'string'>, attrs: { readonly p
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function statsAggregatorHandle(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function statsAggregatorHandle(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('StatsAggregatorHandle', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -1897,7 +1897,7 @@ export function statsAggregatorHandle(attrs: { readonly container?: string | Uin
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function statsAggregatorHandleV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function statsAggregatorHandleV2(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('StatsAggregatorHandleV2', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -1952,7 +1952,7 @@ export function storeMinibatchStatisticsInFdo(programKey: Operand<'string'>, max
  * @param attrs.newAxisMask default: 0
  * @param attrs.shrinkAxisMask default: 0
  */
-export function stridedSlice<T extends DType = DType>(input: Operand<T>, begin: Operand, end: Operand, strides: Operand, attrs: { readonly beginMask?: number | bigint; readonly endMask?: number | bigint; readonly ellipsisMask?: number | bigint; readonly newAxisMask?: number | bigint; readonly shrinkAxisMask?: number | bigint } & BuildOptions = {}): Output<T> {
+export function stridedSlice<T extends DType = DType>(input: Operand<T>, begin: Operand, end: Operand, strides: Operand, attrs: { readonly beginMask?: number | bigint | null; readonly endMask?: number | bigint | null; readonly ellipsisMask?: number | bigint | null; readonly newAxisMask?: number | bigint | null; readonly shrinkAxisMask?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('StridedSlice', [input, begin, end, strides], { begin_mask: attrs.beginMask, end_mask: attrs.endMask, ellipsis_mask: attrs.ellipsisMask, new_axis_mask: attrs.newAxisMask, shrink_axis_mask: attrs.shrinkAxisMask }, attrs).output() as Output<T>;
 }
 
@@ -1964,7 +1964,7 @@ export function stridedSlice<T extends DType = DType>(input: Operand<T>, begin: 
  * @param attrs.newAxisMask default: 0
  * @param attrs.shrinkAxisMask default: 0
  */
-export function stridedSliceAssign<T extends DType = DType>(ref: Operand<T>, begin: Operand, end: Operand, strides: Operand, value: Operand<T>, attrs: { readonly beginMask?: number | bigint; readonly endMask?: number | bigint; readonly ellipsisMask?: number | bigint; readonly newAxisMask?: number | bigint; readonly shrinkAxisMask?: number | bigint } & BuildOptions = {}): Output<T> {
+export function stridedSliceAssign<T extends DType = DType>(ref: Operand<T>, begin: Operand, end: Operand, strides: Operand, value: Operand<T>, attrs: { readonly beginMask?: number | bigint | null; readonly endMask?: number | bigint | null; readonly ellipsisMask?: number | bigint | null; readonly newAxisMask?: number | bigint | null; readonly shrinkAxisMask?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('StridedSliceAssign', [ref, begin, end, strides, value], { begin_mask: attrs.beginMask, end_mask: attrs.endMask, ellipsis_mask: attrs.ellipsisMask, new_axis_mask: attrs.newAxisMask, shrink_axis_mask: attrs.shrinkAxisMask }, attrs).output() as Output<T>;
 }
 
@@ -1976,7 +1976,7 @@ export function stridedSliceAssign<T extends DType = DType>(ref: Operand<T>, beg
  * @param attrs.newAxisMask default: 0
  * @param attrs.shrinkAxisMask default: 0
  */
-export function stridedSliceGrad<T extends DType = DType>(shape: Operand, begin: Operand, end: Operand, strides: Operand, dy: Operand<T>, attrs: { readonly beginMask?: number | bigint; readonly endMask?: number | bigint; readonly ellipsisMask?: number | bigint; readonly newAxisMask?: number | bigint; readonly shrinkAxisMask?: number | bigint } & BuildOptions = {}): Output<T> {
+export function stridedSliceGrad<T extends DType = DType>(shape: Operand, begin: Operand, end: Operand, strides: Operand, dy: Operand<T>, attrs: { readonly beginMask?: number | bigint | null; readonly endMask?: number | bigint | null; readonly ellipsisMask?: number | bigint | null; readonly newAxisMask?: number | bigint | null; readonly shrinkAxisMask?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('StridedSliceGrad', [shape, begin, end, strides, dy], { begin_mask: attrs.beginMask, end_mask: attrs.endMask, ellipsis_mask: attrs.ellipsisMask, new_axis_mask: attrs.newAxisMask, shrink_axis_mask: attrs.shrinkAxisMask }, attrs).output() as Output<T>;
 }
 
@@ -1986,7 +1986,7 @@ export function stridedSliceGrad<T extends DType = DType>(shape: Operand, begin:
  * @param attrs.placeholder default: "%s"
  * @param attrs.summarize default: 3
  */
-export function stringFormat(inputs: readonly Operand[], attrs: { readonly template?: string | Uint8Array; readonly placeholder?: string | Uint8Array; readonly summarize?: number | bigint } & BuildOptions = {}): Output<'string'> {
+export function stringFormat(inputs: readonly Operand[], attrs: { readonly template?: string | Uint8Array | null; readonly placeholder?: string | Uint8Array | null; readonly summarize?: number | bigint | null } & BuildOptions = {}): Output<'string'> {
   return build('StringFormat', [inputs], { template: attrs.template, placeholder: attrs.placeholder, summarize: attrs.summarize }, attrs).output() as Output<'string'>;
 }
 
@@ -1994,7 +1994,7 @@ export function stringFormat(inputs: readonly Operand[], attrs: { readonly templ
  * TensorFlow's StringJoin: joins strings element by element
  * @param attrs.separator default: ""
  */
-export function stringJoin(inputs: readonly Operand<'string'>[], attrs: { readonly separator?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function stringJoin(inputs: readonly Operand<'string'>[], attrs: { readonly separator?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('StringJoin', [inputs], { separator: attrs.separator }, attrs).output() as Output<'string'>;
 }
 
@@ -2002,7 +2002,7 @@ export function stringJoin(inputs: readonly Operand<'string'>[], attrs: { readon
  * TensorFlow's StringLength: number of bytes or characters
  * @param attrs.unit default: "BYTE"
  */
-export function stringLength(input: Operand<'string'>, attrs: { readonly unit?: 'BYTE' | 'UTF8_CHAR' } & BuildOptions = {}): Output<'int32'> {
+export function stringLength(input: Operand<'string'>, attrs: { readonly unit?: 'BYTE' | 'UTF8_CHAR' | null } & BuildOptions = {}): Output<'int32'> {
   return build('StringLength', [input], { unit: attrs.unit }, attrs).output() as Output<'int32'>;
 }
 
@@ -2010,7 +2010,7 @@ export function stringLength(input: Operand<'string'>, attrs: { readonly unit?: 
  * TensorFlow's StringLower: lower case
  * @param attrs.encoding default: ""
  */
-export function stringLower(input: Operand<'string'>, attrs: { readonly encoding?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function stringLower(input: Operand<'string'>, attrs: { readonly encoding?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('StringLower', [input], { encoding: attrs.encoding }, attrs).output() as Output<'string'>;
 }
 
@@ -2028,7 +2028,7 @@ export function stringNGrams<Tsplits extends DType = DType>(data: Operand<'strin
  * @param attrs.skipEmpty default: true
  * @returns indices, values, shape
  */
-export function stringSplit(input: Operand<'string'>, delimiter: Operand<'string'>, attrs: { readonly skipEmpty?: boolean } & BuildOptions = {}): { indices: Output<'int64'>; values: Output<'string'>; shape: Output<'int64'> } {
+export function stringSplit(input: Operand<'string'>, delimiter: Operand<'string'>, attrs: { readonly skipEmpty?: boolean | null } & BuildOptions = {}): { indices: Output<'int64'>; values: Output<'string'>; shape: Output<'int64'> } {
   return named(build('StringSplit', [input, delimiter], { skip_empty: attrs.skipEmpty }, attrs), ['indices', 'values', 'shape']) as { indices: Output<'int64'>; values: Output<'string'>; shape: Output<'int64'> };
 }
 
@@ -2037,7 +2037,7 @@ export function stringSplit(input: Operand<'string'>, delimiter: Operand<'string
  * @param attrs.maxsplit default: -1
  * @returns indices, values, shape
  */
-export function stringSplitV2(input: Operand<'string'>, sep: Operand<'string'>, attrs: { readonly maxsplit?: number | bigint } & BuildOptions = {}): { indices: Output<'int64'>; values: Output<'string'>; shape: Output<'int64'> } {
+export function stringSplitV2(input: Operand<'string'>, sep: Operand<'string'>, attrs: { readonly maxsplit?: number | bigint | null } & BuildOptions = {}): { indices: Output<'int64'>; values: Output<'string'>; shape: Output<'int64'> } {
   return named(build('StringSplitV2', [input, sep], { maxsplit: attrs.maxsplit }, attrs), ['indices', 'values', 'shape']) as { indices: Output<'int64'>; values: Output<'string'>; shape: Output<'int64'> };
 }
 
@@ -2076,7 +2076,7 @@ export function stringToHashBucketStrong(input: Operand<'string'>, attrs: { read
  * TensorFlow's StringToNumber: numbers read from text
  * @param attrs.outType one of float32, float64, int32, int64, uint32, uint64; default: float32
  */
-export function stringToNumber(stringTensor: Operand<'string'>, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
+export function stringToNumber(stringTensor: Operand<'string'>, attrs: { readonly outType?: DType | null } & BuildOptions = {}): Output {
   return build('StringToNumber', [stringTensor], { out_type: attrs.outType }, attrs).output() as Output;
 }
 
@@ -2084,7 +2084,7 @@ export function stringToNumber(stringTensor: Operand<'string'>, attrs: { readonl
  * TensorFlow's StringUpper: upper case
  * @param attrs.encoding default: ""
  */
-export function stringUpper(input: Operand<'string'>, attrs: { readonly encoding?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function stringUpper(input: Operand<'string'>, attrs: { readonly encoding?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('StringUpper', [input], { encoding: attrs.encoding }, attrs).output() as Output<'string'>;
 }
 
@@ -2099,7 +2099,7 @@ export function sub<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs
  * TensorFlow's Substr: pieces of strings
  * @param attrs.unit default: "BYTE"
  */
-export function substr(input: Operand<'string'>, pos: Operand, len: Operand, attrs: { readonly unit?: 'BYTE' | 'UTF8_CHAR' } & BuildOptions = {}): Output<'string'> {
+export function substr(input: Operand<'string'>, pos: Operand, len: Operand, attrs: { readonly unit?: 'BYTE' | 'UTF8_CHAR' | null } & BuildOptions = {}): Output<'string'> {
   return build('Substr', [input, pos, len], { unit: attrs.unit }, attrs).output() as Output<'string'>;
 }
 
@@ -2107,7 +2107,7 @@ export function substr(input: Operand<'string'>, pos: Operand, len: Operand, att
  * TensorFlow's Sum: sum along axes
  * @param attrs.keepDims default: false
  */
-export function sum<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
+export function sum<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('Sum', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
 }
 
@@ -2117,7 +2117,7 @@ export function sum<T extends DType = DType>(input: Operand<T>, reductionIndices
  * @param attrs.sharedName default: ""
  * @param attrs.container default: ""
  */
-export function summaryWriter(attrs: { readonly sharedName?: string | Uint8Array; readonly container?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function summaryWriter(attrs: { readonly sharedName?: string | Uint8Array | null; readonly container?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('SummaryWriter', [], { shared_name: attrs.sharedName, container: attrs.container }, attrs).output() as Output<'resource'>;
 }
 
@@ -2127,7 +2127,7 @@ export function summaryWriter(attrs: { readonly sharedName?: string | Uint8Array
  * @param attrs.fullMatrices default: false
  * @returns s, u, v
  */
-export function svd<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeUv?: boolean; readonly fullMatrices?: boolean } & BuildOptions = {}): { s: Output<T>; u: Output<T>; v: Output<T> } {
+export function svd<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeUv?: boolean | null; readonly fullMatrices?: boolean | null } & BuildOptions = {}): { s: Output<T>; u: Output<T>; v: Output<T> } {
   return named(build('Svd', [input], { compute_uv: attrs.computeUv, full_matrices: attrs.fullMatrices }, attrs), ['s', 'u', 'v']) as { s: Output<T>; u: Output<T>; v: Output<T> };
 }
 

@@ -10,7 +10,7 @@ import { type BuildOptions, type Operand, build, lists, named } from '../build.j
  * Stateful.
  * @param attrs.metadata default: ""
  */
-export function tfRecordDataset(filenames: Operand<'string'>, compressionType: Operand<'string'>, bufferSize: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Output<'variant'> {
+export function tfRecordDataset(filenames: Operand<'string'>, compressionType: Operand<'string'>, bufferSize: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array | null } & BuildOptions = {}): Output<'variant'> {
   return build('TFRecordDataset', [filenames, compressionType, bufferSize], { metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -19,7 +19,7 @@ export function tfRecordDataset(filenames: Operand<'string'>, compressionType: O
  * Stateful.
  * @param attrs.metadata default: ""
  */
-export function tfRecordDatasetV2(filenames: Operand<'string'>, compressionType: Operand<'string'>, bufferSize: Operand<'int64'>, byteOffsets: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Output<'variant'> {
+export function tfRecordDatasetV2(filenames: Operand<'string'>, compressionType: Operand<'string'>, bufferSize: Operand<'int64'>, byteOffsets: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array | null } & BuildOptions = {}): Output<'variant'> {
   return build('TFRecordDatasetV2', [filenames, compressionType, bufferSize, byteOffsets], { metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -31,7 +31,7 @@ export function tfRecordDatasetV2(filenames: Operand<'string'>, compressionType:
  * @param attrs.sharedName default: ""
  * @param attrs.compressionType default: ""
  */
-export function tfRecordReader(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly compressionType?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function tfRecordReader(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly compressionType?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('TFRecordReader', [], { container: attrs.container, shared_name: attrs.sharedName, compression_type: attrs.compressionType }, attrs).output() as Output<'string'>;
 }
 
@@ -42,7 +42,7 @@ export function tfRecordReader(attrs: { readonly container?: string | Uint8Array
  * @param attrs.sharedName default: ""
  * @param attrs.compressionType default: ""
  */
-export function tfRecordReaderV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly compressionType?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function tfRecordReaderV2(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly compressionType?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('TFRecordReaderV2', [], { container: attrs.container, shared_name: attrs.sharedName, compression_type: attrs.compressionType }, attrs).output() as Output<'resource'>;
 }
 
@@ -138,7 +138,7 @@ export function tpuOrdinalSelector(attrs: BuildOptions = {}): Output<'int32'> {
  * @param attrs.tout at least 0
  * @param attrs.autotunerThresh default: 0
  */
-export function tpuPartitionedCall(args: readonly Operand[], deviceOrdinal: Operand<'int32'>, attrs: { readonly tout: readonly DType[]; readonly f: FunctionRef; readonly autotunerThresh?: number | bigint } & BuildOptions): Output[] {
+export function tpuPartitionedCall(args: readonly Operand[], deviceOrdinal: Operand<'int32'>, attrs: { readonly tout: readonly DType[]; readonly f: FunctionRef; readonly autotunerThresh?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('TPUPartitionedCall', [args, deviceOrdinal], { Tout: attrs.tout, f: attrs.f, autotuner_thresh: attrs.autotunerThresh }, attrs).outputs];
 }
 
@@ -146,7 +146,7 @@ export function tpuPartitionedCall(args: readonly Operand[], deviceOrdinal: Oper
  * TensorFlow's TPUPartitionedInput.
  * @param attrs.partitionDim default: 0
  */
-export function tpuPartitionedInput<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly partitionDim?: number | bigint } & BuildOptions = {}): Output<T> {
+export function tpuPartitionedInput<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly partitionDim?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('TPUPartitionedInput', [inputs], { partition_dim: attrs.partitionDim }, attrs).output() as Output<T>;
 }
 
@@ -154,7 +154,7 @@ export function tpuPartitionedInput<T extends DType = DType>(inputs: readonly Op
  * TensorFlow's TPUPartitionedInputV2.
  * @param attrs.isPacked default: false
  */
-export function tpuPartitionedInputV2<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly partitionDims: readonly (number | bigint)[]; readonly isPacked?: boolean } & BuildOptions): Output<T> {
+export function tpuPartitionedInputV2<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly partitionDims: readonly (number | bigint)[]; readonly isPacked?: boolean | null } & BuildOptions): Output<T> {
   return build('TPUPartitionedInputV2', [inputs], { partition_dims: attrs.partitionDims, is_packed: attrs.isPacked }, attrs).output() as Output<T>;
 }
 
@@ -163,7 +163,7 @@ export function tpuPartitionedInputV2<T extends DType = DType>(inputs: readonly 
  * @param attrs.numSplits at least 1
  * @param attrs.partitionDim default: 0
  */
-export function tpuPartitionedOutput<T extends DType = DType>(inputs: Operand<T>, attrs: { readonly numSplits: number | bigint; readonly partitionDim?: number | bigint } & BuildOptions): Output[] {
+export function tpuPartitionedOutput<T extends DType = DType>(inputs: Operand<T>, attrs: { readonly numSplits: number | bigint; readonly partitionDim?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('TPUPartitionedOutput', [inputs], { num_splits: attrs.numSplits, partition_dim: attrs.partitionDim }, attrs).outputs];
 }
 
@@ -191,7 +191,7 @@ export function tpuPartitionedOutputV2<T extends DType = DType>(inputs: Operand<
  * @param attrs.useShardyPartitioner default: false
  * @param attrs.tpuCompileOptionsProto default: ""
  */
-export function tpuReplicateMetadata(attrs: { readonly numReplicas: number | bigint; readonly numCoresPerReplica?: number | bigint; readonly topology?: string | Uint8Array; readonly useTpu?: boolean; readonly deviceAssignment?: readonly (number | bigint)[]; readonly computationShape?: readonly (number | bigint)[]; readonly hostComputeCore?: readonly (string | Uint8Array)[]; readonly paddingMap?: readonly (string | Uint8Array)[]; readonly stepMarkerLocation?: string | Uint8Array; readonly allowSoftPlacement?: boolean; readonly useSpmdForXlaPartitioning?: boolean; readonly useShardyPartitioner?: boolean; readonly tpuCompileOptionsProto?: string | Uint8Array } & BuildOptions): Operation {
+export function tpuReplicateMetadata(attrs: { readonly numReplicas: number | bigint; readonly numCoresPerReplica?: number | bigint | null; readonly topology?: string | Uint8Array | null; readonly useTpu?: boolean | null; readonly deviceAssignment?: readonly (number | bigint)[] | null; readonly computationShape?: readonly (number | bigint)[] | null; readonly hostComputeCore?: readonly (string | Uint8Array)[] | null; readonly paddingMap?: readonly (string | Uint8Array)[] | null; readonly stepMarkerLocation?: string | Uint8Array | null; readonly allowSoftPlacement?: boolean | null; readonly useSpmdForXlaPartitioning?: boolean | null; readonly useShardyPartitioner?: boolean | null; readonly tpuCompileOptionsProto?: string | Uint8Array | null } & BuildOptions): Operation {
   return build('TPUReplicateMetadata', [], { num_replicas: attrs.numReplicas, num_cores_per_replica: attrs.numCoresPerReplica, topology: attrs.topology, use_tpu: attrs.useTpu, device_assignment: attrs.deviceAssignment, computation_shape: attrs.computationShape, host_compute_core: attrs.hostComputeCore, padding_map: attrs.paddingMap, step_marker_location: attrs.stepMarkerLocation, allow_soft_placement: attrs.allowSoftPlacement, use_spmd_for_xla_partitioning: attrs.useSpmdForXlaPartitioning, use_shardy_partitioner: attrs.useShardyPartitioner, tpu_compile_options_proto: attrs.tpuCompileOptionsProto }, attrs);
 }
 
@@ -201,7 +201,7 @@ export function tpuReplicateMetadata(attrs: { readonly numReplicas: number | big
  * @param attrs.index default: -1
  * @param attrs.isPacked default: false
  */
-export function tpuReplicatedInput<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly isMirroredVariable?: boolean; readonly index?: number | bigint; readonly isPacked?: boolean } & BuildOptions = {}): Output<T> {
+export function tpuReplicatedInput<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly isMirroredVariable?: boolean | null; readonly index?: number | bigint | null; readonly isPacked?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('TPUReplicatedInput', [inputs], { is_mirrored_variable: attrs.isMirroredVariable, index: attrs.index, is_packed: attrs.isPacked }, attrs).output() as Output<T>;
 }
 
@@ -235,7 +235,7 @@ export function tpuRoundRobin(attrs: BuildOptions = {}): Output<'int32'> {
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function takeDataset(inputDataset: Operand<'variant'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function takeDataset(inputDataset: Operand<'variant'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('TakeDataset', [inputDataset, count], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -246,7 +246,7 @@ export function takeDataset(inputDataset: Operand<'variant'>, count: Operand<'in
  * @param attrs.sharedName default: ""
  * @returns sparseIndices, sparseValues, sparseShape
  */
-export function takeManySparseFromTensorsMap<dtype extends DType = DType>(sparseHandles: Operand<'int64'>, attrs: { readonly dtype: dtype; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): { sparseIndices: Output<'int64'>; sparseValues: Output<dtype>; sparseShape: Output<'int64'> } {
+export function takeManySparseFromTensorsMap<dtype extends DType = DType>(sparseHandles: Operand<'int64'>, attrs: { readonly dtype: dtype; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): { sparseIndices: Output<'int64'>; sparseValues: Output<dtype>; sparseShape: Output<'int64'> } {
   return named(build('TakeManySparseFromTensorsMap', [sparseHandles], { dtype: attrs.dtype, container: attrs.container, shared_name: attrs.sharedName }, attrs), ['sparseIndices', 'sparseValues', 'sparseShape']) as { sparseIndices: Output<'int64'>; sparseValues: Output<dtype>; sparseShape: Output<'int64'> };
 }
 
@@ -256,7 +256,7 @@ export function takeManySparseFromTensorsMap<dtype extends DType = DType>(sparse
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function takeWhileDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly predicate: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function takeWhileDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly predicate: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('TakeWhileDataset', [inputDataset, otherArguments], { predicate: attrs.predicate, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -286,7 +286,7 @@ export function tanhGrad<T extends DType = DType>(y: Operand<T>, dy: Operand<T>,
  * Stateful.
  * @param attrs.varName default: ""
  */
-export function temporaryVariable<dtype extends DType = DType>(attrs: { readonly shape: PartialShape; readonly dtype: dtype; readonly varName?: string | Uint8Array } & BuildOptions): Output<dtype> {
+export function temporaryVariable<dtype extends DType = DType>(attrs: { readonly shape: PartialShape; readonly dtype: dtype; readonly varName?: string | Uint8Array | null } & BuildOptions): Output<dtype> {
   return build('TemporaryVariable', [], { shape: attrs.shape, dtype: attrs.dtype, var_name: attrs.varName }, attrs).output() as Output<dtype>;
 }
 
@@ -299,7 +299,7 @@ export function temporaryVariable<dtype extends DType = DType>(attrs: { readonly
  * @param attrs.tensorArrayName default: ""
  * @param attrs.elementShape default: unknown
  */
-export function tensorArray(size: Operand<'int32'>, attrs: { readonly dtype: DType; readonly dynamicSize?: boolean; readonly clearAfterRead?: boolean; readonly tensorArrayName?: string | Uint8Array; readonly elementShape?: PartialShape } & BuildOptions): Output<'string'> {
+export function tensorArray(size: Operand<'int32'>, attrs: { readonly dtype: DType; readonly dynamicSize?: boolean | null; readonly clearAfterRead?: boolean | null; readonly tensorArrayName?: string | Uint8Array | null; readonly elementShape?: PartialShape | null } & BuildOptions): Output<'string'> {
   return build('TensorArray', [size], { dtype: attrs.dtype, dynamic_size: attrs.dynamicSize, clear_after_read: attrs.clearAfterRead, tensor_array_name: attrs.tensorArrayName, element_shape: attrs.elementShape }, attrs).output() as Output<'string'>;
 }
 
@@ -333,7 +333,7 @@ export function tensorArrayCloseV3(handle: Operand<'resource'>, attrs: BuildOpti
  * @param attrs.elementShapeExcept0 default: unknown
  * @returns value, lengths
  */
-export function tensorArrayConcat<dtype extends DType = DType>(handle: Operand<'string'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShapeExcept0?: PartialShape } & BuildOptions): { value: Output<dtype>; lengths: Output<'int64'> } {
+export function tensorArrayConcat<dtype extends DType = DType>(handle: Operand<'string'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShapeExcept0?: PartialShape | null } & BuildOptions): { value: Output<dtype>; lengths: Output<'int64'> } {
   return named(build('TensorArrayConcat', [handle, flowIn], { dtype: attrs.dtype, element_shape_except0: attrs.elementShapeExcept0 }, attrs), ['value', 'lengths']) as { value: Output<dtype>; lengths: Output<'int64'> };
 }
 
@@ -342,7 +342,7 @@ export function tensorArrayConcat<dtype extends DType = DType>(handle: Operand<'
  * @param attrs.elementShapeExcept0 default: unknown
  * @returns value, lengths
  */
-export function tensorArrayConcatV2<dtype extends DType = DType>(handle: Operand<'string'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShapeExcept0?: PartialShape } & BuildOptions): { value: Output<dtype>; lengths: Output<'int64'> } {
+export function tensorArrayConcatV2<dtype extends DType = DType>(handle: Operand<'string'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShapeExcept0?: PartialShape | null } & BuildOptions): { value: Output<dtype>; lengths: Output<'int64'> } {
   return named(build('TensorArrayConcatV2', [handle, flowIn], { dtype: attrs.dtype, element_shape_except0: attrs.elementShapeExcept0 }, attrs), ['value', 'lengths']) as { value: Output<dtype>; lengths: Output<'int64'> };
 }
 
@@ -352,7 +352,7 @@ export function tensorArrayConcatV2<dtype extends DType = DType>(handle: Operand
  * @param attrs.elementShapeExcept0 default: unknown
  * @returns value, lengths
  */
-export function tensorArrayConcatV3<dtype extends DType = DType>(handle: Operand<'resource'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShapeExcept0?: PartialShape } & BuildOptions): { value: Output<dtype>; lengths: Output<'int64'> } {
+export function tensorArrayConcatV3<dtype extends DType = DType>(handle: Operand<'resource'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShapeExcept0?: PartialShape | null } & BuildOptions): { value: Output<dtype>; lengths: Output<'int64'> } {
   return named(build('TensorArrayConcatV3', [handle, flowIn], { dtype: attrs.dtype, element_shape_except0: attrs.elementShapeExcept0 }, attrs), ['value', 'lengths']) as { value: Output<dtype>; lengths: Output<'int64'> };
 }
 
@@ -361,7 +361,7 @@ export function tensorArrayConcatV3<dtype extends DType = DType>(handle: Operand
  * @deprecated since GraphDef version 16
  * @param attrs.elementShape default: unknown
  */
-export function tensorArrayGather<dtype extends DType = DType>(handle: Operand<'string'>, indices: Operand<'int32'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape } & BuildOptions): Output<dtype> {
+export function tensorArrayGather<dtype extends DType = DType>(handle: Operand<'string'>, indices: Operand<'int32'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape | null } & BuildOptions): Output<dtype> {
   return build('TensorArrayGather', [handle, indices, flowIn], { dtype: attrs.dtype, element_shape: attrs.elementShape }, attrs).output() as Output<dtype>;
 }
 
@@ -370,7 +370,7 @@ export function tensorArrayGather<dtype extends DType = DType>(handle: Operand<'
  * @deprecated since GraphDef version 26
  * @param attrs.elementShape default: unknown
  */
-export function tensorArrayGatherV2<dtype extends DType = DType>(handle: Operand<'string'>, indices: Operand<'int32'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape } & BuildOptions): Output<dtype> {
+export function tensorArrayGatherV2<dtype extends DType = DType>(handle: Operand<'string'>, indices: Operand<'int32'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape | null } & BuildOptions): Output<dtype> {
   return build('TensorArrayGatherV2', [handle, indices, flowIn], { dtype: attrs.dtype, element_shape: attrs.elementShape }, attrs).output() as Output<dtype>;
 }
 
@@ -379,7 +379,7 @@ export function tensorArrayGatherV2<dtype extends DType = DType>(handle: Operand
  * Stateful.
  * @param attrs.elementShape default: unknown
  */
-export function tensorArrayGatherV3<dtype extends DType = DType>(handle: Operand<'resource'>, indices: Operand<'int32'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape } & BuildOptions): Output<dtype> {
+export function tensorArrayGatherV3<dtype extends DType = DType>(handle: Operand<'resource'>, indices: Operand<'int32'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape | null } & BuildOptions): Output<dtype> {
   return build('TensorArrayGatherV3', [handle, indices, flowIn], { dtype: attrs.dtype, element_shape: attrs.elementShape }, attrs).output() as Output<dtype>;
 }
 
@@ -424,7 +424,7 @@ export function tensorArrayGradWithShape(handle: Operand<'resource'>, flowIn: Op
  * @deprecated since GraphDef version 16
  * @param attrs.elementShape default: unknown
  */
-export function tensorArrayPack<dtype extends DType = DType>(handle: Operand<'string'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape } & BuildOptions): Output<dtype> {
+export function tensorArrayPack<dtype extends DType = DType>(handle: Operand<'string'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape | null } & BuildOptions): Output<dtype> {
   return build('TensorArrayPack', [handle, flowIn], { dtype: attrs.dtype, element_shape: attrs.elementShape }, attrs).output() as Output<dtype>;
 }
 
@@ -541,7 +541,7 @@ export function tensorArrayUnpack(handle: Operand<'string'>, value: Operand, flo
  * @param attrs.clearAfterRead default: true
  * @param attrs.tensorArrayName default: ""
  */
-export function tensorArrayV2(size: Operand<'int32'>, attrs: { readonly dtype: DType; readonly elementShape?: PartialShape; readonly dynamicSize?: boolean; readonly clearAfterRead?: boolean; readonly tensorArrayName?: string | Uint8Array } & BuildOptions): Output<'string'> {
+export function tensorArrayV2(size: Operand<'int32'>, attrs: { readonly dtype: DType; readonly elementShape?: PartialShape | null; readonly dynamicSize?: boolean | null; readonly clearAfterRead?: boolean | null; readonly tensorArrayName?: string | Uint8Array | null } & BuildOptions): Output<'string'> {
   return build('TensorArrayV2', [size], { dtype: attrs.dtype, element_shape: attrs.elementShape, dynamic_size: attrs.dynamicSize, clear_after_read: attrs.clearAfterRead, tensor_array_name: attrs.tensorArrayName }, attrs).output() as Output<'string'>;
 }
 
@@ -555,7 +555,7 @@ export function tensorArrayV2(size: Operand<'int32'>, attrs: { readonly dtype: D
  * @param attrs.tensorArrayName default: ""
  * @returns handle, flow
  */
-export function tensorArrayV3(size: Operand<'int32'>, attrs: { readonly dtype: DType; readonly elementShape?: PartialShape; readonly dynamicSize?: boolean; readonly clearAfterRead?: boolean; readonly identicalElementShapes?: boolean; readonly tensorArrayName?: string | Uint8Array } & BuildOptions): { handle: Output<'resource'>; flow: Output<'float32'> } {
+export function tensorArrayV3(size: Operand<'int32'>, attrs: { readonly dtype: DType; readonly elementShape?: PartialShape | null; readonly dynamicSize?: boolean | null; readonly clearAfterRead?: boolean | null; readonly identicalElementShapes?: boolean | null; readonly tensorArrayName?: string | Uint8Array | null } & BuildOptions): { handle: Output<'resource'>; flow: Output<'float32'> } {
   return named(build('TensorArrayV3', [size], { dtype: attrs.dtype, element_shape: attrs.elementShape, dynamic_size: attrs.dynamicSize, clear_after_read: attrs.clearAfterRead, identical_element_shapes: attrs.identicalElementShapes, tensor_array_name: attrs.tensorArrayName }, attrs), ['handle', 'flow']) as { handle: Output<'resource'>; flow: Output<'float32'> };
 }
 
@@ -589,7 +589,7 @@ export function tensorArrayWriteV3(handle: Operand<'resource'>, index: Operand<'
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function tensorDataset(components: readonly Operand[], attrs: { readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function tensorDataset(components: readonly Operand[], attrs: { readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('TensorDataset', [components], { output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -598,7 +598,7 @@ export function tensorDataset(components: readonly Operand[], attrs: { readonly 
  * @param attrs.elementShape default: unknown
  * @returns tensor, lengths
  */
-export function tensorListConcat<element_dtype extends DType = DType>(inputHandle: Operand<'variant'>, attrs: { readonly elementDtype: element_dtype; readonly elementShape?: PartialShape } & BuildOptions): { tensor: Output<element_dtype>; lengths: Output<'int64'> } {
+export function tensorListConcat<element_dtype extends DType = DType>(inputHandle: Operand<'variant'>, attrs: { readonly elementDtype: element_dtype; readonly elementShape?: PartialShape | null } & BuildOptions): { tensor: Output<element_dtype>; lengths: Output<'int64'> } {
   return named(build('TensorListConcat', [inputHandle], { element_dtype: attrs.elementDtype, element_shape: attrs.elementShape }, attrs), ['tensor', 'lengths']) as { tensor: Output<element_dtype>; lengths: Output<'int64'> };
 }
 
@@ -714,7 +714,7 @@ export function tensorListScatterV2(tensor: Operand, indices: Operand<'int32'>, 
  * TensorFlow's TensorListSetItem.
  * @param attrs.resizeIfIndexOutOfBounds default: false
  */
-export function tensorListSetItem(inputHandle: Operand<'variant'>, index: Operand<'int32'>, item: Operand, attrs: { readonly resizeIfIndexOutOfBounds?: boolean } & BuildOptions = {}): Output<'variant'> {
+export function tensorListSetItem(inputHandle: Operand<'variant'>, index: Operand<'int32'>, item: Operand, attrs: { readonly resizeIfIndexOutOfBounds?: boolean | null } & BuildOptions = {}): Output<'variant'> {
   return build('TensorListSetItem', [inputHandle, index, item], { resize_if_index_out_of_bounds: attrs.resizeIfIndexOutOfBounds }, attrs).output() as Output<'variant'>;
 }
 
@@ -729,7 +729,7 @@ export function tensorListSplit(tensor: Operand, elementShape: Operand, lengths:
  * TensorFlow's TensorListStack: a list of tensors stacked into one
  * @param attrs.numElements default: -1
  */
-export function tensorListStack<element_dtype extends DType = DType>(inputHandle: Operand<'variant'>, elementShape: Operand<'int32'>, attrs: { readonly elementDtype: element_dtype; readonly numElements?: number | bigint } & BuildOptions): Output<element_dtype> {
+export function tensorListStack<element_dtype extends DType = DType>(inputHandle: Operand<'variant'>, elementShape: Operand<'int32'>, attrs: { readonly elementDtype: element_dtype; readonly numElements?: number | bigint | null } & BuildOptions): Output<element_dtype> {
   return build('TensorListStack', [inputHandle, elementShape], { element_dtype: attrs.elementDtype, num_elements: attrs.numElements }, attrs).output() as Output<element_dtype>;
 }
 
@@ -779,7 +779,7 @@ export function tensorMapStackKeys<key_dtype extends DType = DType>(inputHandle:
  * TensorFlow's TensorScatterAdd: a tensor with updates added at coordinates
  * @param attrs.badIndicesPolicy default: ""
  */
-export function tensorScatterAdd<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function tensorScatterAdd<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('TensorScatterAdd', [tensor, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -787,7 +787,7 @@ export function tensorScatterAdd<T extends DType = DType>(tensor: Operand<T>, in
  * TensorFlow's TensorScatterMax.
  * @param attrs.badIndicesPolicy default: ""
  */
-export function tensorScatterMax<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function tensorScatterMax<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('TensorScatterMax', [tensor, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -795,7 +795,7 @@ export function tensorScatterMax<T extends DType = DType>(tensor: Operand<T>, in
  * TensorFlow's TensorScatterMin.
  * @param attrs.badIndicesPolicy default: ""
  */
-export function tensorScatterMin<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function tensorScatterMin<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('TensorScatterMin', [tensor, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -803,7 +803,7 @@ export function tensorScatterMin<T extends DType = DType>(tensor: Operand<T>, in
  * TensorFlow's TensorScatterSub.
  * @param attrs.badIndicesPolicy default: ""
  */
-export function tensorScatterSub<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function tensorScatterSub<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('TensorScatterSub', [tensor, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -811,7 +811,7 @@ export function tensorScatterSub<T extends DType = DType>(tensor: Operand<T>, in
  * TensorFlow's TensorScatterUpdate: a tensor with elements replaced at coordinates
  * @param attrs.badIndicesPolicy default: ""
  */
-export function tensorScatterUpdate<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function tensorScatterUpdate<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('TensorScatterUpdate', [tensor, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
 }
 
@@ -823,7 +823,7 @@ export function tensorScatterUpdate<T extends DType = DType>(tensor: Operand<T>,
  * @param attrs.metadata default: ""
  * @param attrs.replicateOnSplit default: false
  */
-export function tensorSliceDataset(components: readonly Operand[], attrs: { readonly outputShapes: readonly PartialShape[]; readonly isFiles?: boolean; readonly metadata?: string | Uint8Array; readonly replicateOnSplit?: boolean } & BuildOptions): Output<'variant'> {
+export function tensorSliceDataset(components: readonly Operand[], attrs: { readonly outputShapes: readonly PartialShape[]; readonly isFiles?: boolean | null; readonly metadata?: string | Uint8Array | null; readonly replicateOnSplit?: boolean | null } & BuildOptions): Output<'variant'> {
   return build('TensorSliceDataset', [components], { output_shapes: attrs.outputShapes, is_files: attrs.isFiles, metadata: attrs.metadata, replicate_on_split: attrs.replicateOnSplit }, attrs).output() as Output<'variant'>;
 }
 
@@ -835,7 +835,7 @@ export function tensorSliceDataset(components: readonly Operand[], attrs: { read
  * @param attrs.newAxisMask default: 0
  * @param attrs.shrinkAxisMask default: 0
  */
-export function tensorStridedSliceUpdate<T extends DType = DType>(input: Operand<T>, begin: Operand, end: Operand, strides: Operand, value: Operand<T>, attrs: { readonly beginMask?: number | bigint; readonly endMask?: number | bigint; readonly ellipsisMask?: number | bigint; readonly newAxisMask?: number | bigint; readonly shrinkAxisMask?: number | bigint } & BuildOptions = {}): Output<T> {
+export function tensorStridedSliceUpdate<T extends DType = DType>(input: Operand<T>, begin: Operand, end: Operand, strides: Operand, value: Operand<T>, attrs: { readonly beginMask?: number | bigint | null; readonly endMask?: number | bigint | null; readonly ellipsisMask?: number | bigint | null; readonly newAxisMask?: number | bigint | null; readonly shrinkAxisMask?: number | bigint | null } & BuildOptions = {}): Output<T> {
   return build('TensorStridedSliceUpdate', [input, begin, end, strides, value], { begin_mask: attrs.beginMask, end_mask: attrs.endMask, ellipsis_mask: attrs.ellipsisMask, new_axis_mask: attrs.newAxisMask, shrink_axis_mask: attrs.shrinkAxisMask }, attrs).output() as Output<T>;
 }
 
@@ -845,7 +845,7 @@ export function tensorStridedSliceUpdate<T extends DType = DType>(input: Operand
  * @param attrs.labels default: []
  * @param attrs.displayName default: ""
  */
-export function tensorSummary(tensor: Operand, attrs: { readonly description?: string | Uint8Array; readonly labels?: readonly (string | Uint8Array)[]; readonly displayName?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function tensorSummary(tensor: Operand, attrs: { readonly description?: string | Uint8Array | null; readonly labels?: readonly (string | Uint8Array)[] | null; readonly displayName?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('TensorSummary', [tensor], { description: attrs.description, labels: attrs.labels, display_name: attrs.displayName }, attrs).output() as Output<'string'>;
 }
 
@@ -861,7 +861,7 @@ export function tensorSummaryV2(tag: Operand<'string'>, tensor: Operand, seriali
  * Stateful.
  * @param attrs.metadata default: ""
  */
-export function textLineDataset(filenames: Operand<'string'>, compressionType: Operand<'string'>, bufferSize: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Output<'variant'> {
+export function textLineDataset(filenames: Operand<'string'>, compressionType: Operand<'string'>, bufferSize: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array | null } & BuildOptions = {}): Output<'variant'> {
   return build('TextLineDataset', [filenames, compressionType, bufferSize], { metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -873,7 +873,7 @@ export function textLineDataset(filenames: Operand<'string'>, compressionType: O
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function textLineReader(attrs: { readonly skipHeaderLines?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function textLineReader(attrs: { readonly skipHeaderLines?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('TextLineReader', [], { skip_header_lines: attrs.skipHeaderLines, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
 }
 
@@ -884,7 +884,7 @@ export function textLineReader(attrs: { readonly skipHeaderLines?: number | bigi
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function textLineReaderV2(attrs: { readonly skipHeaderLines?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function textLineReaderV2(attrs: { readonly skipHeaderLines?: number | bigint | null; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('TextLineReaderV2', [], { skip_header_lines: attrs.skipHeaderLines, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -905,7 +905,7 @@ export function threadPoolDataset(inputDataset: Operand<'variant'>, threadPool: 
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function threadPoolHandle(attrs: { readonly numThreads: number | bigint; readonly maxIntraOpParallelism?: number | bigint; readonly displayName: string | Uint8Array; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
+export function threadPoolHandle(attrs: { readonly numThreads: number | bigint; readonly maxIntraOpParallelism?: number | bigint | null; readonly displayName: string | Uint8Array; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<'resource'> {
   return build('ThreadPoolHandle', [], { num_threads: attrs.numThreads, max_intra_op_parallelism: attrs.maxIntraOpParallelism, display_name: attrs.displayName, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -919,7 +919,7 @@ export function threadPoolHandle(attrs: { readonly numThreads: number | bigint; 
  * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
-export function threadUnsafeUnigramCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
+export function threadUnsafeUnigramCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
   return named(build('ThreadUnsafeUnigramCandidateSampler', [trueClasses], { num_true: attrs.numTrue, num_sampled: attrs.numSampled, unique: attrs.unique, range_max: attrs.rangeMax, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['sampledCandidates', 'trueExpectedCount', 'sampledExpectedCount']) as { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> };
 }
 
@@ -960,7 +960,7 @@ export function toBool(input: Operand, attrs: BuildOptions = {}): Output<'bool'>
  * @param attrs.sorted default: true
  * @returns values, indices
  */
-export function topK<T extends DType = DType>(input: Operand<T>, attrs: { readonly k: number | bigint; readonly sorted?: boolean } & BuildOptions): { values: Output<T>; indices: Output<'int32'> } {
+export function topK<T extends DType = DType>(input: Operand<T>, attrs: { readonly k: number | bigint; readonly sorted?: boolean | null } & BuildOptions): { values: Output<T>; indices: Output<'int32'> } {
   return named(build('TopK', [input], { k: attrs.k, sorted: attrs.sorted }, attrs), ['values', 'indices']) as { values: Output<T>; indices: Output<'int32'> };
 }
 
@@ -978,7 +978,7 @@ export function topKUnique(input: Operand<'float32'>, attrs: { readonly k: numbe
  * @param attrs.indexType one of int16, int32, int64; default: int32
  * @returns values, indices
  */
-export function topKV2<T extends DType = DType>(input: Operand<T>, k: Operand, attrs: { readonly sorted?: boolean; readonly indexType?: DType } & BuildOptions = {}): { values: Output<T>; indices: Output } {
+export function topKV2<T extends DType = DType>(input: Operand<T>, k: Operand, attrs: { readonly sorted?: boolean | null; readonly indexType?: DType | null } & BuildOptions = {}): { values: Output<T>; indices: Output } {
   return named(build('TopKV2', [input, k], { sorted: attrs.sorted, index_type: attrs.indexType }, attrs), ['values', 'indices']) as { values: Output<T>; indices: Output };
 }
 
@@ -1016,7 +1016,7 @@ export function tridiagonalMatMul<T extends DType = DType>(superdiag: Operand<T>
  * @param attrs.partialPivoting default: true
  * @param attrs.perturbSingular default: false
  */
-export function tridiagonalSolve<T extends DType = DType>(diagonals: Operand<T>, rhs: Operand<T>, attrs: { readonly partialPivoting?: boolean; readonly perturbSingular?: boolean } & BuildOptions = {}): Output<T> {
+export function tridiagonalSolve<T extends DType = DType>(diagonals: Operand<T>, rhs: Operand<T>, attrs: { readonly partialPivoting?: boolean | null; readonly perturbSingular?: boolean | null } & BuildOptions = {}): Output<T> {
   return build('TridiagonalSolve', [diagonals, rhs], { partial_pivoting: attrs.partialPivoting, perturb_singular: attrs.perturbSingular }, attrs).output() as Output<T>;
 }
 
@@ -1041,6 +1041,6 @@ export function truncateMod<T extends DType = DType>(x: Operand<T>, y: Operand<T
  * @param attrs.seed2 default: 0
  * @param attrs.dtype one of float16, bfloat16, float32, float64
  */
-export function truncatedNormal<dtype extends DType = DType>(shape: Operand, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly dtype: dtype } & BuildOptions): Output<dtype> {
+export function truncatedNormal<dtype extends DType = DType>(shape: Operand, attrs: { readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null; readonly dtype: dtype } & BuildOptions): Output<dtype> {
   return build('TruncatedNormal', [shape], { seed: attrs.seed, seed2: attrs.seed2, dtype: attrs.dtype }, attrs).output() as Output<dtype>;
 }

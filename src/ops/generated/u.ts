@@ -9,7 +9,7 @@ import { type BuildOptions, type Operand, build, named } from '../build.js';
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function unbatch<T extends DType = DType>(batchedTensor: Operand<T>, batchIndex: Operand<'int64'>, id: Operand<'int64'>, attrs: { readonly timeoutMicros: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<T> {
+export function unbatch<T extends DType = DType>(batchedTensor: Operand<T>, batchIndex: Operand<'int64'>, id: Operand<'int64'>, attrs: { readonly timeoutMicros: number | bigint; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<T> {
   return build('Unbatch', [batchedTensor, batchIndex, id], { timeout_micros: attrs.timeoutMicros, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<T>;
 }
 
@@ -19,7 +19,7 @@ export function unbatch<T extends DType = DType>(batchedTensor: Operand<T>, batc
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function unbatchDataset(inputDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function unbatchDataset(inputDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('UnbatchDataset', [inputDataset], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -28,7 +28,7 @@ export function unbatchDataset(inputDataset: Operand<'variant'>, attrs: { readon
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function unbatchGrad<T extends DType = DType>(originalInput: Operand<T>, batchIndex: Operand<'int64'>, grad: Operand<T>, id: Operand<'int64'>, attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<T> {
+export function unbatchGrad<T extends DType = DType>(originalInput: Operand<T>, batchIndex: Operand<'int64'>, grad: Operand<T>, id: Operand<'int64'>, attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<T> {
   return build('UnbatchGrad', [originalInput, batchIndex, grad, id], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<T>;
 }
 
@@ -49,7 +49,7 @@ export function uncompressElement(compressed: Operand<'variant'>, attrs: { reado
  * @param attrs.tsplits one of int32, int64; default: int64
  * @returns rowSplits, charValues
  */
-export function unicodeDecode(input: Operand<'string'>, attrs: { readonly inputEncoding: string | Uint8Array; readonly errors?: 'strict' | 'replace' | 'ignore'; readonly replacementChar?: number | bigint; readonly replaceControlCharacters?: boolean; readonly tsplits?: DType } & BuildOptions): { rowSplits: Output; charValues: Output<'int32'> } {
+export function unicodeDecode(input: Operand<'string'>, attrs: { readonly inputEncoding: string | Uint8Array; readonly errors?: 'strict' | 'replace' | 'ignore' | null; readonly replacementChar?: number | bigint | null; readonly replaceControlCharacters?: boolean | null; readonly tsplits?: DType | null } & BuildOptions): { rowSplits: Output; charValues: Output<'int32'> } {
   return named(build('UnicodeDecode', [input], { input_encoding: attrs.inputEncoding, errors: attrs.errors, replacement_char: attrs.replacementChar, replace_control_characters: attrs.replaceControlCharacters, Tsplits: attrs.tsplits }, attrs), ['rowSplits', 'charValues']) as { rowSplits: Output; charValues: Output<'int32'> };
 }
 
@@ -61,7 +61,7 @@ export function unicodeDecode(input: Operand<'string'>, attrs: { readonly inputE
  * @param attrs.tsplits one of int32, int64; default: int64
  * @returns rowSplits, charValues, charToByteStarts
  */
-export function unicodeDecodeWithOffsets(input: Operand<'string'>, attrs: { readonly inputEncoding: string | Uint8Array; readonly errors?: 'strict' | 'replace' | 'ignore'; readonly replacementChar?: number | bigint; readonly replaceControlCharacters?: boolean; readonly tsplits?: DType } & BuildOptions): { rowSplits: Output; charValues: Output<'int32'>; charToByteStarts: Output<'int64'> } {
+export function unicodeDecodeWithOffsets(input: Operand<'string'>, attrs: { readonly inputEncoding: string | Uint8Array; readonly errors?: 'strict' | 'replace' | 'ignore' | null; readonly replacementChar?: number | bigint | null; readonly replaceControlCharacters?: boolean | null; readonly tsplits?: DType | null } & BuildOptions): { rowSplits: Output; charValues: Output<'int32'>; charToByteStarts: Output<'int64'> } {
   return named(build('UnicodeDecodeWithOffsets', [input], { input_encoding: attrs.inputEncoding, errors: attrs.errors, replacement_char: attrs.replacementChar, replace_control_characters: attrs.replaceControlCharacters, Tsplits: attrs.tsplits }, attrs), ['rowSplits', 'charValues', 'charToByteStarts']) as { rowSplits: Output; charValues: Output<'int32'>; charToByteStarts: Output<'int64'> };
 }
 
@@ -70,7 +70,7 @@ export function unicodeDecodeWithOffsets(input: Operand<'string'>, attrs: { read
  * @param attrs.errors default: "replace"
  * @param attrs.replacementChar default: 65533
  */
-export function unicodeEncode(inputValues: Operand<'int32'>, inputSplits: Operand, attrs: { readonly errors?: 'ignore' | 'replace' | 'strict'; readonly outputEncoding: 'UTF-8' | 'UTF-16-BE' | 'UTF-32-BE'; readonly replacementChar?: number | bigint } & BuildOptions): Output<'string'> {
+export function unicodeEncode(inputValues: Operand<'int32'>, inputSplits: Operand, attrs: { readonly errors?: 'ignore' | 'replace' | 'strict' | null; readonly outputEncoding: 'UTF-8' | 'UTF-16-BE' | 'UTF-32-BE'; readonly replacementChar?: number | bigint | null } & BuildOptions): Output<'string'> {
   return build('UnicodeEncode', [inputValues, inputSplits], { errors: attrs.errors, output_encoding: attrs.outputEncoding, replacement_char: attrs.replacementChar }, attrs).output() as Output<'string'>;
 }
 
@@ -87,7 +87,7 @@ export function unicodeScript(input: Operand<'int32'>, attrs: BuildOptions = {})
  * @param attrs.replacementChar default: 65533
  * @param attrs.replaceControlCharacters default: false
  */
-export function unicodeTranscode(input: Operand<'string'>, attrs: { readonly inputEncoding: string | Uint8Array; readonly outputEncoding: 'UTF-8' | 'UTF-16-BE' | 'UTF-32-BE'; readonly errors?: 'strict' | 'replace' | 'ignore'; readonly replacementChar?: number | bigint; readonly replaceControlCharacters?: boolean } & BuildOptions): Output<'string'> {
+export function unicodeTranscode(input: Operand<'string'>, attrs: { readonly inputEncoding: string | Uint8Array; readonly outputEncoding: 'UTF-8' | 'UTF-16-BE' | 'UTF-32-BE'; readonly errors?: 'strict' | 'replace' | 'ignore' | null; readonly replacementChar?: number | bigint | null; readonly replaceControlCharacters?: boolean | null } & BuildOptions): Output<'string'> {
   return build('UnicodeTranscode', [input], { input_encoding: attrs.inputEncoding, output_encoding: attrs.outputEncoding, errors: attrs.errors, replacement_char: attrs.replacementChar, replace_control_characters: attrs.replaceControlCharacters }, attrs).output() as Output<'string'>;
 }
 
@@ -101,7 +101,7 @@ export function unicodeTranscode(input: Operand<'string'>, attrs: { readonly inp
  * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
-export function uniformCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
+export function uniformCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint | null; readonly seed2?: number | bigint | null } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
   return named(build('UniformCandidateSampler', [trueClasses], { num_true: attrs.numTrue, num_sampled: attrs.numSampled, unique: attrs.unique, range_max: attrs.rangeMax, seed: attrs.seed, seed2: attrs.seed2 }, attrs), ['sampledCandidates', 'trueExpectedCount', 'sampledExpectedCount']) as { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> };
 }
 
@@ -110,7 +110,7 @@ export function uniformCandidateSampler(trueClasses: Operand<'int64'>, attrs: { 
  * @param attrs.tout one of float32
  * @param attrs.quantizationAxis default: -1
  */
-export function uniformDequantize<Tout extends DType = DType>(input: Operand, scales: Operand<'float32'>, zeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly quantizationAxis?: number | bigint; readonly quantizationMinVal: number | bigint; readonly quantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
+export function uniformDequantize<Tout extends DType = DType>(input: Operand, scales: Operand<'float32'>, zeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly quantizationAxis?: number | bigint | null; readonly quantizationMinVal: number | bigint; readonly quantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
   return build('UniformDequantize', [input, scales, zeroPoints], { Tout: attrs.tout, quantization_axis: attrs.quantizationAxis, quantization_min_val: attrs.quantizationMinVal, quantization_max_val: attrs.quantizationMaxVal }, attrs).output() as Output<Tout>;
 }
 
@@ -119,7 +119,7 @@ export function uniformDequantize<Tout extends DType = DType>(input: Operand, sc
  * @param attrs.tout one of qint8, quint8, qint32
  * @param attrs.quantizationAxis default: -1
  */
-export function uniformQuantize<Tout extends DType = DType>(input: Operand, scales: Operand<'float32'>, zeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly quantizationAxis?: number | bigint; readonly quantizationMinVal: number | bigint; readonly quantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
+export function uniformQuantize<Tout extends DType = DType>(input: Operand, scales: Operand<'float32'>, zeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly quantizationAxis?: number | bigint | null; readonly quantizationMinVal: number | bigint; readonly quantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
   return build('UniformQuantize', [input, scales, zeroPoints], { Tout: attrs.tout, quantization_axis: attrs.quantizationAxis, quantization_min_val: attrs.quantizationMinVal, quantization_max_val: attrs.quantizationMaxVal }, attrs).output() as Output<Tout>;
 }
 
@@ -129,7 +129,7 @@ export function uniformQuantize<Tout extends DType = DType>(input: Operand, scal
  * @param attrs.rhsQuantizationAxis default: -1
  * @param attrs.outputQuantizationAxis default: -1
  */
-export function uniformQuantizedAdd<T extends DType = DType>(lhs: Operand<T>, rhs: Operand<T>, lhsScales: Operand<'float32'>, lhsZeroPoints: Operand<'int32'>, rhsScales: Operand<'float32'>, rhsZeroPoints: Operand<'int32'>, outputScales: Operand<'float32'>, outputZeroPoints: Operand<'int32'>, attrs: { readonly lhsQuantizationAxis?: number | bigint; readonly lhsQuantizationMinVal: number | bigint; readonly lhsQuantizationMaxVal: number | bigint; readonly rhsQuantizationAxis?: number | bigint; readonly rhsQuantizationMinVal: number | bigint; readonly rhsQuantizationMaxVal: number | bigint; readonly outputQuantizationAxis?: number | bigint; readonly outputQuantizationMinVal: number | bigint; readonly outputQuantizationMaxVal: number | bigint } & BuildOptions): Output<T> {
+export function uniformQuantizedAdd<T extends DType = DType>(lhs: Operand<T>, rhs: Operand<T>, lhsScales: Operand<'float32'>, lhsZeroPoints: Operand<'int32'>, rhsScales: Operand<'float32'>, rhsZeroPoints: Operand<'int32'>, outputScales: Operand<'float32'>, outputZeroPoints: Operand<'int32'>, attrs: { readonly lhsQuantizationAxis?: number | bigint | null; readonly lhsQuantizationMinVal: number | bigint; readonly lhsQuantizationMaxVal: number | bigint; readonly rhsQuantizationAxis?: number | bigint | null; readonly rhsQuantizationMinVal: number | bigint; readonly rhsQuantizationMaxVal: number | bigint; readonly outputQuantizationAxis?: number | bigint | null; readonly outputQuantizationMinVal: number | bigint; readonly outputQuantizationMaxVal: number | bigint } & BuildOptions): Output<T> {
   return build('UniformQuantizedAdd', [lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints], { lhs_quantization_axis: attrs.lhsQuantizationAxis, lhs_quantization_min_val: attrs.lhsQuantizationMinVal, lhs_quantization_max_val: attrs.lhsQuantizationMaxVal, rhs_quantization_axis: attrs.rhsQuantizationAxis, rhs_quantization_min_val: attrs.rhsQuantizationMinVal, rhs_quantization_max_val: attrs.rhsQuantizationMaxVal, output_quantization_axis: attrs.outputQuantizationAxis, output_quantization_min_val: attrs.outputQuantizationMinVal, output_quantization_max_val: attrs.outputQuantizationMaxVal }, attrs).output() as Output<T>;
 }
 
@@ -137,7 +137,7 @@ export function uniformQuantizedAdd<T extends DType = DType>(lhs: Operand<T>, rh
  * TensorFlow's UniformQuantizedClipByValue.
  * @param attrs.quantizationAxis default: -1
  */
-export function uniformQuantizedClipByValue<T extends DType = DType>(operand: Operand<T>, min: Operand<T>, max: Operand<T>, scales: Operand<'float32'>, zeroPoints: Operand<'int32'>, attrs: { readonly quantizationAxis?: number | bigint; readonly quantizationMinVal: number | bigint; readonly quantizationMaxVal: number | bigint } & BuildOptions): Output<T> {
+export function uniformQuantizedClipByValue<T extends DType = DType>(operand: Operand<T>, min: Operand<T>, max: Operand<T>, scales: Operand<'float32'>, zeroPoints: Operand<'int32'>, attrs: { readonly quantizationAxis?: number | bigint | null; readonly quantizationMinVal: number | bigint; readonly quantizationMaxVal: number | bigint } & BuildOptions): Output<T> {
   return build('UniformQuantizedClipByValue', [operand, min, max, scales, zeroPoints], { quantization_axis: attrs.quantizationAxis, quantization_min_val: attrs.quantizationMinVal, quantization_max_val: attrs.quantizationMaxVal }, attrs).output() as Output<T>;
 }
 
@@ -155,7 +155,7 @@ export function uniformQuantizedClipByValue<T extends DType = DType>(operand: Op
  * @param attrs.rhsQuantizationAxis default: -1
  * @param attrs.outputQuantizationAxis default: -1
  */
-export function uniformQuantizedConvolution<Tout extends DType = DType>(lhs: Operand, rhs: Operand, lhsScales: Operand<'float32'>, lhsZeroPoints: Operand<'int32'>, rhsScales: Operand<'float32'>, rhsZeroPoints: Operand<'int32'>, outputScales: Operand<'float32'>, outputZeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly windowStrides?: readonly (number | bigint)[]; readonly padding: string | Uint8Array; readonly explicitPadding?: readonly (number | bigint)[]; readonly lhsDilation?: readonly (number | bigint)[]; readonly rhsDilation?: readonly (number | bigint)[]; readonly batchGroupCount?: number | bigint; readonly featureGroupCount?: number | bigint; readonly dimensionNumbers?: string | Uint8Array; readonly lhsQuantizationAxis?: number | bigint; readonly lhsQuantizationMinVal: number | bigint; readonly lhsQuantizationMaxVal: number | bigint; readonly rhsQuantizationAxis?: number | bigint; readonly rhsQuantizationMinVal: number | bigint; readonly rhsQuantizationMaxVal: number | bigint; readonly outputQuantizationAxis?: number | bigint; readonly outputQuantizationMinVal: number | bigint; readonly outputQuantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
+export function uniformQuantizedConvolution<Tout extends DType = DType>(lhs: Operand, rhs: Operand, lhsScales: Operand<'float32'>, lhsZeroPoints: Operand<'int32'>, rhsScales: Operand<'float32'>, rhsZeroPoints: Operand<'int32'>, outputScales: Operand<'float32'>, outputZeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly windowStrides?: readonly (number | bigint)[] | null; readonly padding: string | Uint8Array; readonly explicitPadding?: readonly (number | bigint)[] | null; readonly lhsDilation?: readonly (number | bigint)[] | null; readonly rhsDilation?: readonly (number | bigint)[] | null; readonly batchGroupCount?: number | bigint | null; readonly featureGroupCount?: number | bigint | null; readonly dimensionNumbers?: string | Uint8Array | null; readonly lhsQuantizationAxis?: number | bigint | null; readonly lhsQuantizationMinVal: number | bigint; readonly lhsQuantizationMaxVal: number | bigint; readonly rhsQuantizationAxis?: number | bigint | null; readonly rhsQuantizationMinVal: number | bigint; readonly rhsQuantizationMaxVal: number | bigint; readonly outputQuantizationAxis?: number | bigint | null; readonly outputQuantizationMinVal: number | bigint; readonly outputQuantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
   return build('UniformQuantizedConvolution', [lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints], { Tout: attrs.tout, window_strides: attrs.windowStrides, padding: attrs.padding, explicit_padding: attrs.explicitPadding, lhs_dilation: attrs.lhsDilation, rhs_dilation: attrs.rhsDilation, batch_group_count: attrs.batchGroupCount, feature_group_count: attrs.featureGroupCount, dimension_numbers: attrs.dimensionNumbers, lhs_quantization_axis: attrs.lhsQuantizationAxis, lhs_quantization_min_val: attrs.lhsQuantizationMinVal, lhs_quantization_max_val: attrs.lhsQuantizationMaxVal, rhs_quantization_axis: attrs.rhsQuantizationAxis, rhs_quantization_min_val: attrs.rhsQuantizationMinVal, rhs_quantization_max_val: attrs.rhsQuantizationMaxVal, output_quantization_axis: attrs.outputQuantizationAxis, output_quantization_min_val: attrs.outputQuantizationMinVal, output_quantization_max_val: attrs.outputQuantizationMaxVal }, attrs).output() as Output<Tout>;
 }
 
@@ -171,7 +171,7 @@ export function uniformQuantizedConvolution<Tout extends DType = DType>(lhs: Ope
  * @param attrs.dimensionNumbers default: ""
  * @param attrs.rhsQuantizationAxis default: -1
  */
-export function uniformQuantizedConvolutionHybrid<Tout extends DType = DType>(lhs: Operand, rhs: Operand, rhsScales: Operand<'float32'>, rhsZeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly windowStrides?: readonly (number | bigint)[]; readonly padding: string | Uint8Array; readonly explicitPadding?: readonly (number | bigint)[]; readonly lhsDilation?: readonly (number | bigint)[]; readonly rhsDilation?: readonly (number | bigint)[]; readonly batchGroupCount?: number | bigint; readonly featureGroupCount?: number | bigint; readonly dimensionNumbers?: string | Uint8Array; readonly rhsQuantizationAxis?: number | bigint; readonly rhsQuantizationMinVal: number | bigint; readonly rhsQuantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
+export function uniformQuantizedConvolutionHybrid<Tout extends DType = DType>(lhs: Operand, rhs: Operand, rhsScales: Operand<'float32'>, rhsZeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly windowStrides?: readonly (number | bigint)[] | null; readonly padding: string | Uint8Array; readonly explicitPadding?: readonly (number | bigint)[] | null; readonly lhsDilation?: readonly (number | bigint)[] | null; readonly rhsDilation?: readonly (number | bigint)[] | null; readonly batchGroupCount?: number | bigint | null; readonly featureGroupCount?: number | bigint | null; readonly dimensionNumbers?: string | Uint8Array | null; readonly rhsQuantizationAxis?: number | bigint | null; readonly rhsQuantizationMinVal: number | bigint; readonly rhsQuantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
   return build('UniformQuantizedConvolutionHybrid', [lhs, rhs, rhsScales, rhsZeroPoints], { Tout: attrs.tout, window_strides: attrs.windowStrides, padding: attrs.padding, explicit_padding: attrs.explicitPadding, lhs_dilation: attrs.lhsDilation, rhs_dilation: attrs.rhsDilation, batch_group_count: attrs.batchGroupCount, feature_group_count: attrs.featureGroupCount, dimension_numbers: attrs.dimensionNumbers, rhs_quantization_axis: attrs.rhsQuantizationAxis, rhs_quantization_min_val: attrs.rhsQuantizationMinVal, rhs_quantization_max_val: attrs.rhsQuantizationMaxVal }, attrs).output() as Output<Tout>;
 }
 
@@ -182,7 +182,7 @@ export function uniformQuantizedConvolutionHybrid<Tout extends DType = DType>(lh
  * @param attrs.rhsQuantizationAxis default: -1
  * @param attrs.outputQuantizationAxis default: -1
  */
-export function uniformQuantizedDot<Tout extends DType = DType>(lhs: Operand, rhs: Operand, lhsScales: Operand<'float32'>, lhsZeroPoints: Operand<'int32'>, rhsScales: Operand<'float32'>, rhsZeroPoints: Operand<'int32'>, outputScales: Operand<'float32'>, outputZeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly lhsQuantizationAxis?: number | bigint; readonly lhsQuantizationMinVal: number | bigint; readonly lhsQuantizationMaxVal: number | bigint; readonly rhsQuantizationAxis?: number | bigint; readonly rhsQuantizationMinVal: number | bigint; readonly rhsQuantizationMaxVal: number | bigint; readonly outputQuantizationAxis?: number | bigint; readonly outputQuantizationMinVal: number | bigint; readonly outputQuantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
+export function uniformQuantizedDot<Tout extends DType = DType>(lhs: Operand, rhs: Operand, lhsScales: Operand<'float32'>, lhsZeroPoints: Operand<'int32'>, rhsScales: Operand<'float32'>, rhsZeroPoints: Operand<'int32'>, outputScales: Operand<'float32'>, outputZeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly lhsQuantizationAxis?: number | bigint | null; readonly lhsQuantizationMinVal: number | bigint; readonly lhsQuantizationMaxVal: number | bigint; readonly rhsQuantizationAxis?: number | bigint | null; readonly rhsQuantizationMinVal: number | bigint; readonly rhsQuantizationMaxVal: number | bigint; readonly outputQuantizationAxis?: number | bigint | null; readonly outputQuantizationMinVal: number | bigint; readonly outputQuantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
   return build('UniformQuantizedDot', [lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints], { Tout: attrs.tout, lhs_quantization_axis: attrs.lhsQuantizationAxis, lhs_quantization_min_val: attrs.lhsQuantizationMinVal, lhs_quantization_max_val: attrs.lhsQuantizationMaxVal, rhs_quantization_axis: attrs.rhsQuantizationAxis, rhs_quantization_min_val: attrs.rhsQuantizationMinVal, rhs_quantization_max_val: attrs.rhsQuantizationMaxVal, output_quantization_axis: attrs.outputQuantizationAxis, output_quantization_min_val: attrs.outputQuantizationMinVal, output_quantization_max_val: attrs.outputQuantizationMaxVal }, attrs).output() as Output<Tout>;
 }
 
@@ -191,7 +191,7 @@ export function uniformQuantizedDot<Tout extends DType = DType>(lhs: Operand, rh
  * @param attrs.tout one of float32
  * @param attrs.rhsQuantizationAxis default: -1
  */
-export function uniformQuantizedDotHybrid<Tout extends DType = DType>(lhs: Operand, rhs: Operand, rhsScales: Operand<'float32'>, rhsZeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly rhsQuantizationAxis?: number | bigint; readonly rhsQuantizationMinVal: number | bigint; readonly rhsQuantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
+export function uniformQuantizedDotHybrid<Tout extends DType = DType>(lhs: Operand, rhs: Operand, rhsScales: Operand<'float32'>, rhsZeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly rhsQuantizationAxis?: number | bigint | null; readonly rhsQuantizationMinVal: number | bigint; readonly rhsQuantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
   return build('UniformQuantizedDotHybrid', [lhs, rhs, rhsScales, rhsZeroPoints], { Tout: attrs.tout, rhs_quantization_axis: attrs.rhsQuantizationAxis, rhs_quantization_min_val: attrs.rhsQuantizationMinVal, rhs_quantization_max_val: attrs.rhsQuantizationMaxVal }, attrs).output() as Output<Tout>;
 }
 
@@ -201,7 +201,7 @@ export function uniformQuantizedDotHybrid<Tout extends DType = DType>(lhs: Opera
  * @param attrs.inputQuantizationAxis default: -1
  * @param attrs.outputQuantizationAxis default: -1
  */
-export function uniformRequantize<Tout extends DType = DType>(input: Operand, inputScales: Operand<'float32'>, inputZeroPoints: Operand<'int32'>, outputScales: Operand<'float32'>, outputZeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly inputQuantizationAxis?: number | bigint; readonly inputQuantizationMinVal: number | bigint; readonly inputQuantizationMaxVal: number | bigint; readonly outputQuantizationAxis?: number | bigint; readonly outputQuantizationMinVal: number | bigint; readonly outputQuantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
+export function uniformRequantize<Tout extends DType = DType>(input: Operand, inputScales: Operand<'float32'>, inputZeroPoints: Operand<'int32'>, outputScales: Operand<'float32'>, outputZeroPoints: Operand<'int32'>, attrs: { readonly tout: Tout; readonly inputQuantizationAxis?: number | bigint | null; readonly inputQuantizationMinVal: number | bigint; readonly inputQuantizationMaxVal: number | bigint; readonly outputQuantizationAxis?: number | bigint | null; readonly outputQuantizationMinVal: number | bigint; readonly outputQuantizationMaxVal: number | bigint } & BuildOptions): Output<Tout> {
   return build('UniformRequantize', [input, inputScales, inputZeroPoints, outputScales, outputZeroPoints], { Tout: attrs.tout, input_quantization_axis: attrs.inputQuantizationAxis, input_quantization_min_val: attrs.inputQuantizationMinVal, input_quantization_max_val: attrs.inputQuantizationMaxVal, output_quantization_axis: attrs.outputQuantizationAxis, output_quantization_min_val: attrs.outputQuantizationMinVal, output_quantization_max_val: attrs.outputQuantizationMaxVal }, attrs).output() as Output<Tout>;
 }
 
@@ -210,7 +210,7 @@ export function uniformRequantize<Tout extends DType = DType>(input: Operand, in
  * @param attrs.outIdx one of int32, int64; default: int32
  * @returns y, idx
  */
-export function unique<T extends DType = DType>(x: Operand<T>, attrs: { readonly outIdx?: DType } & BuildOptions = {}): { y: Output<T>; idx: Output } {
+export function unique<T extends DType = DType>(x: Operand<T>, attrs: { readonly outIdx?: DType | null } & BuildOptions = {}): { y: Output<T>; idx: Output } {
   return named(build('Unique', [x], { out_idx: attrs.outIdx }, attrs), ['y', 'idx']) as { y: Output<T>; idx: Output };
 }
 
@@ -220,7 +220,7 @@ export function unique<T extends DType = DType>(x: Operand<T>, attrs: { readonly
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function uniqueDataset(inputDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function uniqueDataset(inputDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('UniqueDataset', [inputDataset], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -229,7 +229,7 @@ export function uniqueDataset(inputDataset: Operand<'variant'>, attrs: { readonl
  * @param attrs.outIdx one of int32, int64; default: int32
  * @returns y, idx
  */
-export function uniqueV2<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly outIdx?: DType } & BuildOptions = {}): { y: Output<T>; idx: Output } {
+export function uniqueV2<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly outIdx?: DType | null } & BuildOptions = {}): { y: Output<T>; idx: Output } {
   return named(build('UniqueV2', [x, axis], { out_idx: attrs.outIdx }, attrs), ['y', 'idx']) as { y: Output<T>; idx: Output };
 }
 
@@ -238,7 +238,7 @@ export function uniqueV2<T extends DType = DType>(x: Operand<T>, axis: Operand, 
  * @param attrs.outIdx one of int32, int64; default: int32
  * @returns y, idx, count
  */
-export function uniqueWithCounts<T extends DType = DType>(x: Operand<T>, attrs: { readonly outIdx?: DType } & BuildOptions = {}): { y: Output<T>; idx: Output; count: Output } {
+export function uniqueWithCounts<T extends DType = DType>(x: Operand<T>, attrs: { readonly outIdx?: DType | null } & BuildOptions = {}): { y: Output<T>; idx: Output; count: Output } {
   return named(build('UniqueWithCounts', [x], { out_idx: attrs.outIdx }, attrs), ['y', 'idx', 'count']) as { y: Output<T>; idx: Output; count: Output };
 }
 
@@ -247,7 +247,7 @@ export function uniqueWithCounts<T extends DType = DType>(x: Operand<T>, attrs: 
  * @param attrs.outIdx one of int32, int64; default: int32
  * @returns y, idx, count
  */
-export function uniqueWithCountsV2<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly outIdx?: DType } & BuildOptions = {}): { y: Output<T>; idx: Output; count: Output } {
+export function uniqueWithCountsV2<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly outIdx?: DType | null } & BuildOptions = {}): { y: Output<T>; idx: Output; count: Output } {
   return named(build('UniqueWithCountsV2', [x, axis], { out_idx: attrs.outIdx }, attrs), ['y', 'idx', 'count']) as { y: Output<T>; idx: Output; count: Output };
 }
 
@@ -256,7 +256,7 @@ export function uniqueWithCountsV2<T extends DType = DType>(x: Operand<T>, axis:
  * @param attrs.num at least 0
  * @param attrs.axis default: 0
  */
-export function unpack<T extends DType = DType>(value: Operand<T>, attrs: { readonly num: number | bigint; readonly axis?: number | bigint } & BuildOptions): Output[] {
+export function unpack<T extends DType = DType>(value: Operand<T>, attrs: { readonly num: number | bigint; readonly axis?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('Unpack', [value], { num: attrs.num, axis: attrs.axis }, attrs).outputs];
 }
 
@@ -271,7 +271,7 @@ export function unravelIndex<Tidx extends DType = DType>(indices: Operand<Tidx>,
  * TensorFlow's UnsortedSegmentJoin.
  * @param attrs.separator default: ""
  */
-export function unsortedSegmentJoin(inputs: Operand<'string'>, segmentIds: Operand, numSegments: Operand, attrs: { readonly separator?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function unsortedSegmentJoin(inputs: Operand<'string'>, segmentIds: Operand, numSegments: Operand, attrs: { readonly separator?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('UnsortedSegmentJoin', [inputs, segmentIds, numSegments], { separator: attrs.separator }, attrs).output() as Output<'string'>;
 }
 
@@ -312,7 +312,7 @@ export function unsortedSegmentSum<T extends DType = DType>(data: Operand<T>, se
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function unstage(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
+export function unstage(attrs: { readonly capacity?: number | bigint | null; readonly memoryLimit?: number | bigint | null; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output[] {
   return [...build('Unstage', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
 }
 
@@ -335,6 +335,6 @@ export function updateTaskIdAndGlobalCoreArray(tpuTaskIdToShardId: readonly Oper
  * TensorFlow's UpperBound.
  * @param attrs.outType one of int32, int64; default: int32
  */
-export function upperBound(sortedInputs: Operand, values: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
+export function upperBound(sortedInputs: Operand, values: Operand, attrs: { readonly outType?: DType | null } & BuildOptions = {}): Output {
   return build('UpperBound', [sortedInputs, values], { out_type: attrs.outType }, attrs).output() as Output;
 }

@@ -12,7 +12,7 @@ import { type BuildOptions, type Operand, build } from '../build.js';
  * @param attrs.debugName default: ""
  * @param attrs.allowedDevices default: []
  */
-export function varHandleOp(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly debugName?: string | Uint8Array; readonly dtype: DType; readonly shape: PartialShape; readonly allowedDevices?: readonly (string | Uint8Array)[] } & BuildOptions): Output<'resource'> {
+export function varHandleOp(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null; readonly debugName?: string | Uint8Array | null; readonly dtype: DType; readonly shape: PartialShape; readonly allowedDevices?: readonly (string | Uint8Array)[] | null } & BuildOptions): Output<'resource'> {
   return build('VarHandleOp', [], { container: attrs.container, shared_name: attrs.sharedName, debug_name: attrs.debugName, dtype: attrs.dtype, shape: attrs.shape, allowed_devices: attrs.allowedDevices }, attrs).output() as Output<'resource'>;
 }
 
@@ -30,7 +30,7 @@ export function varIsInitializedOp(resource: Operand<'resource'>, attrs: BuildOp
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function variable<dtype extends DType = DType>(attrs: { readonly shape: PartialShape; readonly dtype: dtype; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<dtype> {
+export function variable<dtype extends DType = DType>(attrs: { readonly shape: PartialShape; readonly dtype: dtype; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<dtype> {
   return build('Variable', [], { shape: attrs.shape, dtype: attrs.dtype, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<dtype>;
 }
 
@@ -39,7 +39,7 @@ export function variable<dtype extends DType = DType>(attrs: { readonly shape: P
  * Stateful.
  * @param attrs.outType one of int32, int64; default: int32
  */
-export function variableShape(input: Operand<'resource'>, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
+export function variableShape(input: Operand<'resource'>, attrs: { readonly outType?: DType | null } & BuildOptions = {}): Output {
   return build('VariableShape', [input], { out_type: attrs.outType }, attrs).output() as Output;
 }
 
@@ -49,6 +49,6 @@ export function variableShape(input: Operand<'resource'>, attrs: { readonly outT
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function variableV2<dtype extends DType = DType>(attrs: { readonly shape: PartialShape; readonly dtype: dtype; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<dtype> {
+export function variableV2<dtype extends DType = DType>(attrs: { readonly shape: PartialShape; readonly dtype: dtype; readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions): Output<dtype> {
   return build('VariableV2', [], { shape: attrs.shape, dtype: attrs.dtype, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<dtype>;
 }

@@ -11,7 +11,7 @@ import { type BuildOptions, type Operand, build } from '../build.js';
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function weightedFlatMapDataset(inputDatasets: readonly Operand<'variant'>[], weights: readonly Operand<'float64'>[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function weightedFlatMapDataset(inputDatasets: readonly Operand<'variant'>[], weights: readonly Operand<'float64'>[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('WeightedFlatMapDataset', [inputDatasets, weights], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -28,7 +28,7 @@ export function whereOp(input: Operand, attrs: BuildOptions = {}): Output<'int64
  * @param attrs.outputShapes default: []
  * @param attrs.parallelIterations default: 10
  */
-export function whileOp(input: readonly Operand[], attrs: { readonly cond: FunctionRef; readonly body: FunctionRef; readonly outputShapes?: readonly PartialShape[]; readonly parallelIterations?: number | bigint } & BuildOptions): Output[] {
+export function whileOp(input: readonly Operand[], attrs: { readonly cond: FunctionRef; readonly body: FunctionRef; readonly outputShapes?: readonly PartialShape[] | null; readonly parallelIterations?: number | bigint | null } & BuildOptions): Output[] {
   return [...build('While', [input], { cond: attrs.cond, body: attrs.body, output_shapes: attrs.outputShapes, parallel_iterations: attrs.parallelIterations }, attrs).outputs];
 }
 
@@ -38,7 +38,7 @@ export function whileOp(input: readonly Operand[], attrs: { readonly cond: Funct
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function wholeFileReader(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
+export function wholeFileReader(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'string'> {
   return build('WholeFileReader', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
 }
 
@@ -48,7 +48,7 @@ export function wholeFileReader(attrs: { readonly container?: string | Uint8Arra
  * @param attrs.container default: ""
  * @param attrs.sharedName default: ""
  */
-export function wholeFileReaderV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
+export function wholeFileReaderV2(attrs: { readonly container?: string | Uint8Array | null; readonly sharedName?: string | Uint8Array | null } & BuildOptions = {}): Output<'resource'> {
   return build('WholeFileReaderV2', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
 }
 
@@ -58,7 +58,7 @@ export function wholeFileReaderV2(attrs: { readonly container?: string | Uint8Ar
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function windowDataset(inputDataset: Operand<'variant'>, size: Operand<'int64'>, shift: Operand<'int64'>, stride: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function windowDataset(inputDataset: Operand<'variant'>, size: Operand<'int64'>, shift: Operand<'int64'>, stride: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('WindowDataset', [inputDataset, size, shift, stride, dropRemainder], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
@@ -91,7 +91,7 @@ export function wrapDatasetVariant(inputHandle: Operand<'variant'>, attrs: Build
  * Stateful.
  * @param attrs.maxOutputs at least 1; default: 3
  */
-export function writeAudioSummary(writer: Operand<'resource'>, step: Operand<'int64'>, tag: Operand<'string'>, tensor: Operand<'float32'>, sampleRate: Operand<'float32'>, attrs: { readonly maxOutputs?: number | bigint } & BuildOptions = {}): Operation {
+export function writeAudioSummary(writer: Operand<'resource'>, step: Operand<'int64'>, tag: Operand<'string'>, tensor: Operand<'float32'>, sampleRate: Operand<'float32'>, attrs: { readonly maxOutputs?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('WriteAudioSummary', [writer, step, tag, tensor, sampleRate], { max_outputs: attrs.maxOutputs }, attrs);
 }
 
@@ -124,7 +124,7 @@ export function writeHistogramSummary(writer: Operand<'resource'>, step: Operand
  * Stateful.
  * @param attrs.maxImages at least 1; default: 3
  */
-export function writeImageSummary(writer: Operand<'resource'>, step: Operand<'int64'>, tag: Operand<'string'>, tensor: Operand, badColor: Operand<'uint8'>, attrs: { readonly maxImages?: number | bigint } & BuildOptions = {}): Operation {
+export function writeImageSummary(writer: Operand<'resource'>, step: Operand<'int64'>, tag: Operand<'string'>, tensor: Operand, badColor: Operand<'uint8'>, attrs: { readonly maxImages?: number | bigint | null } & BuildOptions = {}): Operation {
   return build('WriteImageSummary', [writer, step, tag, tensor, badColor], { max_images: attrs.maxImages }, attrs);
 }
 

@@ -24,6 +24,6 @@ export function zeta<T extends DType = DType>(x: Operand<T>, q: Operand<T>, attr
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default: ""
  */
-export function zipDataset(inputDatasets: readonly Operand<'variant'>[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
+export function zipDataset(inputDatasets: readonly Operand<'variant'>[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array | null } & BuildOptions): Output<'variant'> {
   return build('ZipDataset', [inputDatasets], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
