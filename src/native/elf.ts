@@ -1,6 +1,6 @@
 /**
- * A minimal ELF reader: finds the jump slot through which a library calls a function of another one, and whether a
- * library defines a function. It reads the library's file (image-file.ts), because reading the large tables in memory
+ * A minimal ELF reader: finds the jump slot through which a library calls a function of another one, whether a
+ * library defines a function, and what of a library is never written. It reads the library's file (image-file.ts), because reading the large tables in memory
  * would make them resident in every task.
  */
 
@@ -9,16 +9,20 @@ export interface ElfImage {
   read(address: bigint, length: number): Uint8Array;
 }
 
+const PT_LOAD = 1;
 const PT_DYNAMIC = 2;
 const PT_GNU_RELRO = 0x6474e552;
+const PF_W = 2;
 const DT_PLTRELSZ = 2n;
 const DT_STRTAB = 5n;
 const DT_SYMTAB = 6n;
 const DT_STRSZ = 10n;
+const DT_TEXTREL = 22n;
 const DT_JMPREL = 23n;
 const DT_FLAGS = 30n;
 const DT_GNU_HASH = 0x6ffffef5n;
 const DT_FLAGS_1 = 0x6ffffffbn;
+const DF_TEXTREL = 4n;
 const DF_BIND_NOW = 8n;
 const DF_1_NOW = 1n;
 /** Elf64_Rela is (offset, info, addend), Elf64_Sym begins with its name and its info: 24 bytes each. */
@@ -93,6 +97,17 @@ export function defines(image: ElfImage, symbol: string): boolean {
   return false;
 }
 
+/** The parts of a library that have the bytes of its file in every process: not even the loader writes into them. */
+export function readOnlyRanges(image: ElfImage): readonly Range[] {
+  const header = viewOf(image.read(0n, 64));
+  if (header.getUint32(0) !== 0x7f454c46) return [];
+  const { dynamic, readOnly } = segments(image, header);
+  if (dynamic === undefined) return [];
+  const table = dynamicTable(image, dynamic);
+  const relocatesCode = table.has(DT_TEXTREL) || ((table.get(DT_FLAGS) ?? 0n) & DF_TEXTREL) !== 0n;
+  return relocatesCode ? [] : readOnly;
+}
+
 function gnuHash(name: string): number {
   let hash = 5381;
   for (const byte of Buffer.from(name)) hash = (Math.imul(hash, 33) + byte) >>> 0;
@@ -113,21 +128,30 @@ function occurrences(image: ElfImage, table: ReadonlyMap<bigint, bigint>, symbol
   return found;
 }
 
-interface Range {
+export interface Range {
   readonly start: bigint;
   readonly end: bigint;
 }
 
-function segments(image: ElfImage, header: DataView): { dynamic?: Range; relro?: Range } {
+interface Segments {
+  dynamic?: Range;
+  relro?: Range;
+  /** What is loaded and cannot be written, unless the loader relocates code. */
+  readonly readOnly: Range[];
+}
+
+function segments(image: ElfImage, header: DataView): Segments {
   const [size, count] = [header.getUint16(54, true), header.getUint16(56, true)];
   const table = viewOf(image.read(header.getBigUint64(32, true), size * count));
-  const found: { dynamic?: Range; relro?: Range } = {};
+  const found: Segments = { readOnly: [] };
   for (let i = 0; i < count; i++) {
     const type = table.getUint32(i * size, true);
+    const flags = table.getUint32(i * size + 4, true);
     const start = table.getBigUint64(i * size + 16, true);
     const range = { start, end: start + table.getBigUint64(i * size + 40, true) };
     if (type === PT_DYNAMIC) found.dynamic = range;
     if (type === PT_GNU_RELRO) found.relro = range;
+    if (type === PT_LOAD && (flags & PF_W) === 0) found.readOnly.push(range);
   }
   return found;
 }

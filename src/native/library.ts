@@ -15,6 +15,7 @@ import koffi, { koffiModule, type LibraryHandle } from './ffi.js';
 import { type LocatedLibrary, locateTensorFlow } from './locate.js';
 import { applyOneDnnSetting, askOneDnn } from './onednn.js';
 import { keepHeapSlack } from './pressure.js';
+import { releaseLoadedPages } from './resident-pages.js';
 
 const RTLD_LAZY = 1;
 const RTLD_NODELETE = process.platform === 'darwin' ? 0x80 : 0x1000;
@@ -163,6 +164,8 @@ function load(located: LocatedLibrary): Library {
     const oneDnn = askOneDnn(framework);
     keepHeapSlack();
     useCrc32cLibrary();
+    for (const path of [located.frameworkPath, located.ccPath])
+      releaseLoadedPages(path, libc.getpagesize(), libc.madvise);
     return { C: api, libc, cc, framework, located, ffiModule: koffiModule(), oneDnn };
   } catch (error) {
     if (error instanceof ShoalError) throw error;
