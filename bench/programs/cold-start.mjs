@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { Session, tf } from '../../dist/index.js';
+import { Session, tf } from '../../dist/bundle/index.js';
 
 const y = tf.constant([1, 2, 3]).add([4, 5, 6]);
 const session = Session.open();
