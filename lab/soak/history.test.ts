@@ -137,6 +137,12 @@ describe('steps', () => {
     expect(check(step(2, 10), { type: 'ended', process: 1 }, step(2, 5))).toEqual([]);
   });
 
+  it('that go back when a chief is stopped, which may have restored, but not behind an acknowledged save', () => {
+    const stopped = { type: 'stopped', process: 1 } as const;
+    expect(check(step(2, 10), stopped, step(2, 5))).toEqual([]);
+    expect(check(saved(1, 8), step(2, 10), stopped, step(2, 5))).toHaveLength(1);
+  });
+
   it('of a new process that are before what was acknowledged', () => {
     expect(
       check(saved(1, 10), { type: 'started', process: 4, task: 'worker 1' }, step(4, 3), step(4, 20)),

@@ -19,6 +19,8 @@ export type ProcessId = number;
 export type HistoryEvent = { readonly at: number } & (
   | { readonly type: 'started'; readonly process: ProcessId; readonly task: string }
   | { readonly type: 'ended'; readonly process: ProcessId }
+  /** The process was stopped; it may continue. */
+  | { readonly type: 'stopped'; readonly process: ProcessId }
   /** The process stored a shard of a save. `by` is the incarnation of the chief that ordered it. */
   | { readonly type: 'begun'; readonly process: ProcessId; readonly step: number; readonly by: number }
   /** The process stored a manifest for a chief. */
@@ -91,7 +93,7 @@ export interface History {
   /** The newest acknowledged save, and the chief that made it. */
   readonly saved: { readonly step: number; readonly process: ProcessId } | undefined;
   readonly restores: readonly { readonly at: number; readonly step: number }[];
-  /** When chiefs ended: a restore that one ordered before may not be logged. */
+  /** When chiefs ended or were stopped: a restore that one ordered before may not be logged, or much later. */
   readonly chiefEnds: readonly number[];
   readonly regressions: readonly Regression[];
   readonly violations: readonly string[];
@@ -128,10 +130,10 @@ export function reduceHistory(before: History, event: HistoryEvent): History {
     case 'ended': {
       const processes = new Map(history.processes);
       processes.delete(event.process);
-      const isChief = history.processes.get(event.process)?.task === history.chief;
-      const chiefEnds = isChief ? [...history.chiefEnds, event.at] : history.chiefEnds;
-      return explain({ ...history, processes, chiefEnds });
+      return explain({ ...history, processes, chiefEnds: withChiefEnd(history, event) });
     }
+    case 'stopped':
+      return explain({ ...history, chiefEnds: withChiefEnd(history, event) });
     case 'begun':
       return history;
     case 'ran':
@@ -245,6 +247,13 @@ function wentBack(history: History, { process, from, to, at }: Of<'back'>): Hist
   const { task, stepAt: since, saved: floor } = known;
   const regression = { task, from, to, since, at, saved: floor };
   return explain({ ...next, regressions: [...next.regressions, regression] });
+}
+
+function withChiefEnd(
+  { processes, chief, chiefEnds }: History,
+  { process, at }: Of<'ended'> | Of<'stopped'>,
+): readonly number[] {
+  return processes.get(process)?.task === chief ? [...chiefEnds, at] : chiefEnds;
 }
 
 /** Removes the regressions that a restore explains, or the end of a chief that may have ordered one. */

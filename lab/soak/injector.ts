@@ -26,12 +26,15 @@ const SUCCESSOR_MS = 60_000;
 const SILENT_MS = 300;
 
 type Of<K extends Fault['kind']> = Extract<Fault, { readonly kind: K }>;
+type LabProcess = Parameters<LabHost['freeze']>[0];
 type Disturbance = Of<'freeze' | 'partition' | 'one-way' | 'slow' | 'full-disk' | 'clock'>;
 
 export interface InjectorOptions {
   readonly signal: AbortSignal;
   /** Called when the disks have been wiped and no task runs. */
   readonly onNewJob: () => void;
+  /** Called when a process is stopped that will be replaced. */
+  readonly onStopped: (process: LabProcess) => void;
 }
 
 /** What a process has logged since a time, with the seconds after it. */
@@ -46,11 +49,13 @@ export class Injector {
   readonly #cluster: FailoverCluster;
   readonly #signal: AbortSignal;
   readonly #onNewJob: () => void;
+  readonly #onStopped: InjectorOptions['onStopped'];
 
-  constructor(cluster: FailoverCluster, { signal, onNewJob }: InjectorOptions) {
+  constructor(cluster: FailoverCluster, { signal, onNewJob, onStopped }: InjectorOptions) {
     this.#cluster = cluster;
     this.#signal = signal;
     this.#onNewJob = onNewJob;
+    this.#onStopped = onStopped;
   }
 
   /** Makes the faults of a burst. At the end all are undone and every task is launched; returns notes. */
@@ -152,6 +157,7 @@ export class Injector {
     if (point !== undefined) note = await this.#stopAt({ task, point }, isStarting);
     const { host, process } = cluster.task(task);
     await host.freeze(process);
+    this.#onStopped(process);
     if (restoring) await cluster.release(restoring.task);
     await this.#replaceStopped(task, fault);
     return note;
@@ -186,6 +192,7 @@ export class Injector {
     const note = await this.#reached(hold, () => cluster.held(CHIEF, START_MS));
     const { host, process } = cluster.task(CHIEF);
     await host.freeze(process);
+    this.#onStopped(process);
     await this.#replaceStopped(CHIEF, fault);
     return note;
   }
@@ -293,7 +300,7 @@ export class Injector {
   #disturbance(
     fault: Disturbance,
     host: LabHost,
-    process: Parameters<LabHost['freeze']>[0],
+    process: LabProcess,
   ): readonly [make: () => Promise<unknown>, undo: () => Promise<unknown>] {
     switch (fault.kind) {
       case 'freeze':

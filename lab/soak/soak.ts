@@ -102,6 +102,10 @@ class SoakRun {
     this.#injector = new Injector(cluster, {
       signal: ctx.signal,
       onNewJob: () => this.#recorder.add({ type: 'wiped' }),
+      onStopped: (stopped) => {
+        const process = cluster.started.findIndex((one) => one.process === stopped);
+        this.#recorder.add({ type: 'stopped', process });
+      },
     });
   }
 
