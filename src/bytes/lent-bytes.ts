@@ -8,6 +8,8 @@ export interface LentBytes {
 export interface HeldBytes {
   /** Must stay reachable until `letGo`: its collection would free the memory. */
   readonly owner: object;
+  /** Where the bytes are, if they are in native memory. */
+  readonly address?: bigint;
   readonly lend: (start: number, end: number) => LentBytes;
   readonly letGo: () => void;
 }

@@ -19,9 +19,9 @@ export const VERSIONS = {
   agent: { oldest: 1, newest: 1 },
   /**
    * The streams of the direct engine: the messages, and the layout of each. Since version 2 a task keeps tensors between
-   * stages.
+   * stages, since version 3 the bytes of large tensors may take a connection of their own.
    */
-  stages: { oldest: 1, newest: 2 },
+  stages: { oldest: 1, newest: 3 },
   /** The manifests of checkpoints. Version 1 has the input state inline, version 2 names a file of the checkpoint. */
   checkpoint: { oldest: 1, newest: 2 },
 } as const satisfies Readonly<Record<string, VersionRange>>;

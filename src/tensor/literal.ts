@@ -167,10 +167,12 @@ function storer(dtype: DType): Store {
   }
 }
 
+/** Whether the dtype has fewer values than its words. */
+export const hasInvalidWords = (dtype: DType): boolean => dtype === 'bool' || /int[24]$/.test(dtype);
+
 /** Checks raw words of dtypes with fewer values than their words. */
 export function checkWords(words: NodeJS.TypedArray, dtype: DType): void {
-  const narrow = dtype === 'bool' || /int[24]$/.test(dtype);
-  if (!narrow) return;
+  if (!hasInvalidWords(dtype)) return;
   const [low, high] = dtype === 'bool' ? [0, 1] : intRange(dtype);
   for (const word of words as Iterable<number>) {
     if (word < low || word > high) throw outOfRange(word, dtype, low, high);

@@ -253,7 +253,7 @@ export class Tensor<D extends DType = DType> {
         const view = viewBytes(memory + BigInt(start), end - start);
         return { bytes: new Uint8Array(view), giveBack: () => void detach(view) };
       };
-      return { owner: this, lend, letGo: () => handle.letGo() };
+      return { owner: this, address: memory, lend, letGo: () => handle.letGo() };
     }
     const { buffer, byteOffset } = this.data as unknown as NodeJS.TypedArray;
     const lend = (start: number, end: number) => ({

@@ -8,6 +8,7 @@ const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const COPIED = [
   'src',
   'test/cluster/programs',
+  'scripts/runtime',
   'scripts/setup',
   'package.json',
   'tensorflow.lock.json',

@@ -13,17 +13,19 @@ import { makeRelease } from './release.js';
 const TIMEOUT_MS = 300_000;
 
 let home: string;
+let previous: string;
 let next: string;
 let afterNext: string;
 beforeAll(() => {
   home = mkdtempSync(join(tmpdir(), 'shoal-releases-'));
+  previous = makeRelease(join(home, 'previous'), { release: '0.0.1', versions: { stages: [1, 2] } });
   next = makeRelease(join(home, 'next'), {
     release: '90.0.0',
-    versions: { agent: [1, 2], stages: [1, 3], checkpoint: [1, 3] },
+    versions: { agent: [1, 2], stages: [1, 4], checkpoint: [1, 3] },
   });
   afterNext = makeRelease(join(home, 'after-next'), {
     release: '91.0.0',
-    versions: { agent: [1, 2], stages: [3, 4] },
+    versions: { agent: [1, 2], stages: [4, 5] },
   });
 });
 afterAll(() => rmSync(home, { recursive: true, force: true }));
@@ -36,7 +38,7 @@ async function waitForMore(task: TaskProcess, pattern: RegExp): Promise<void> {
 
 const STEP = /step \d+ of/;
 
-test('a job trains while each task is replaced by one of the next release', {
+test('a job trains while each task, one of them of the previous release, is replaced by one of the next', {
   timeout: 900_000,
 }, async () => {
   await using tasks = await TaskProcesses.create('counting-job.ts', 2, 2, {
@@ -44,7 +46,7 @@ test('a job trains while each task is replaced by one of the next release', {
     COUNTING_STEPS: '1000000',
     COUNTING_TRAIN: JSON.stringify({ checkpoint: { everySteps: 50 } }),
   });
-  const ps = [tasks.start('ps', 0), tasks.start('ps', 1)];
+  const ps = [tasks.start('ps', 0, [], undefined, {}, previous), tasks.start('ps', 1)];
   let chief = tasks.start('worker', 0);
   const worker = tasks.start('worker', 1);
   const end = async (task: TaskProcess) => {
@@ -57,7 +59,7 @@ test('a job trains while each task is replaced by one of the next release', {
   const refused = tasks.start('worker', 1, [], undefined, {}, afterNext);
   expect(await refused.exit).toBe(1);
   expect(refused.output()).toMatch(
-    /job:worker\/task:1 \(Shoal 91\.0\.0\) speaks versions 3 to 4 of the stage protocol, \/job:\w+\/task:\d \(Shoal [\d.]+\) speaks versions 1 to 2: they cannot work together/,
+    /job:worker\/task:1 \(Shoal 91\.0\.0\) speaks versions 4 to 5 of the stage protocol, \/job:\w+\/task:\d \(Shoal [\d.]+\) speaks versions 1 to [23]: they cannot work together/,
   );
   expect(chief.output()).toMatch(/a request is refused: .*task:1 \(Shoal 91\.0\.0\)/);
   await waitForMore(chief, STEP);

@@ -3,16 +3,21 @@
  * they were sent. `frame.ts` describes their layout.
  *
  * A connection ends once, and for one reason: an invalid message (SHOAL_CORRUPT), a broken socket (SHOAL_UNREACHABLE),
- * a peer that does not read (SHOAL_TIMEOUT), or `close`.
+ * a peer that does not read, or does not send what it has announced (SHOAL_TIMEOUT), or `close`. Its bulk channel
+ * (`bulk-channel.ts`) begins later and ends with it.
  */
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import type { TransferThread } from '../../native/transfer-thread.js';
+import { BulkChannel } from './bulk-channel.js';
 import { Decoder, type Message } from './decoder.js';
-import { encode } from './encoder.js';
+import { type BulkOutput, encode } from './encoder.js';
 import { WIRE_LIMITS, type WireLimits } from './frame.js';
+import { Inbox } from './inbox.js';
 import { OutputQueue } from './output-queue.js';
+import { StallWatch } from './stall-watch.js';
 
 export type { Message } from './decoder.js';
 export type { WireLimits } from './frame.js';
@@ -27,18 +32,28 @@ export interface ConnectionOptions {
   readonly limits?: Partial<WireLimits>;
   /** The version of the stage protocol that both sides speak; default: the newest of this release. */
   readonly version?: number;
+  /** Tensors of at least this size take the bulk channel, if there is one; default: BULK_BYTES. */
+  readonly bulkBytes?: number;
 }
 
-/** How often pending output is checked for progress during the time limit. */
-const STALL_CHECKS = 4;
+/**
+ * Tensors of at least this size take the bulk channel. Below it the switch between threads takes longer than the bytes.
+ */
+export const BULK_BYTES = 256 * 1024;
 
 export class Connection {
   readonly #socket: Duplex;
   readonly #options: ConnectionOptions;
   readonly #limits: WireLimits;
   readonly #decoder: Decoder;
+  readonly #inbox: Inbox;
   readonly #output: OutputQueue;
   readonly #isEncrypted: boolean;
+  readonly #sendWatch: StallWatch;
+  readonly #receiveWatch: StallWatch;
+  #bulk: BulkChannel | undefined;
+  /** Set once the peer takes tensors from the bulk channel. */
+  #bulkOutput: BulkOutput | undefined;
   #closed = false;
   #isFlushDue = false;
   /** Messages since the last flush. */
@@ -49,18 +64,41 @@ export class Connection {
    */
   #isBusy = false;
   #isPaused = false;
-  #stallTimer: NodeJS.Timeout | undefined;
-  /** Checks since output was last written. */
-  #checks = 0;
+  /** How often output was written. */
+  #writes = 0;
 
   /** `initial` are bytes of the peer that were read from the socket before. */
   constructor(socket: Duplex, options: ConnectionOptions, initial?: Uint8Array) {
     this.#socket = socket;
     this.#options = options;
     this.#limits = { ...WIRE_LIMITS, ...options.limits };
-    this.#decoder = new Decoder(this.#limits, (message) => this.#deliver(message), options.version);
+    this.#inbox = new Inbox((message) => this.#deliver(message));
+    this.#decoder = new Decoder(
+      this.#limits,
+      (message) => this.#inbox.push(message),
+      () => {
+        this.#inbox.advance();
+        this.#resumeIfDue();
+      },
+      options.version,
+    );
     this.#output = new OutputQueue(socket, () => this.#written());
     this.#isEncrypted = (socket as TLSSocket).encrypted === true;
+    const { label } = options;
+    const { stallMs } = this.#limits;
+    this.#sendWatch = new StallWatch({
+      stallMs,
+      isPending: () => this.queuedBytes > 0,
+      progress: () => this.#writes + (this.#bulk?.sentParts ?? 0),
+      onStall: () => this.#stalled(`${label} has not read anything for ${stallMs} ms`),
+    });
+    this.#receiveWatch = new StallWatch({
+      stallMs,
+      isPending: () => this.#bulk?.isReceiving === true,
+      progress: () => this.#bulk?.receivedParts ?? 0,
+      onStall: () =>
+        this.#stalled(`${label} has announced a tensor, and sent nothing of it for ${stallMs} ms`),
+    });
     socket.on('error', (cause) => this.#broken(messageOf(cause), cause));
     socket.on('end', () => this.#broken('it closed the connection'));
     socket.on('close', () => this.#broken('it closed the connection'));
@@ -78,7 +116,37 @@ export class Connection {
 
   /** The bytes of messages that the socket has not taken yet. */
   get queuedBytes(): number {
-    return this.#output.pendingBytes;
+    return this.#output.pendingBytes + (this.#bulk?.pendingBytes ?? 0);
+  }
+
+  /**
+   * Begins to take tensors from a bulk channel, and owns it. The peer sends none before, and must take them itself before
+   * `sendBulk`.
+   * @param descriptor of a socket that is connected with the peer
+   */
+  receiveBulk(thread: TransferThread, descriptor: number): BulkChannel {
+    const bulk = new BulkChannel(thread, descriptor, {
+      onSent: () => this.#resumeIfDue(),
+      onBroken: (why, cause) => this.#broken(`the channel of its tensors broke: ${why}`, cause),
+    });
+    this.#bulk = bulk;
+    if (this.#closed) bulk.close();
+    this.#decoder.bulk = (tensor, done) => {
+      bulk.receive(tensor, done);
+      this.#receiveWatch.start();
+    };
+    return bulk;
+  }
+
+  /** Begins to send large tensors through the bulk channel. */
+  sendBulk(): void {
+    const bulk = this.#bulk;
+    if (!bulk) throw new Error('there is no bulk channel');
+    const minBytes = this.#options.bulkBytes ?? BULK_BYTES;
+    this.#bulkOutput = {
+      minBytes,
+      send: (held, address, byteLength) => bulk.send(held, address, byteLength),
+    };
   }
 
   /**
@@ -87,7 +155,7 @@ export class Connection {
    */
   send(message: Message): void {
     if (this.#closed) return;
-    encode(message, this.#output, this.#limits, this.#options.version);
+    encode(message, this.#output, this.#limits, this.#options.version, this.#bulkOutput);
     this.#unsent += 1;
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
@@ -116,41 +184,29 @@ export class Connection {
     const isWriting = this.#output.flush();
     this.#isBusy = this.#isEncrypted && (this.#unsent > 1 || !isWriting);
     this.#unsent = 0;
-    if (this.#output.pendingBytes > this.#limits.maxQueuedBytes && !this.#isPaused) {
-      this.#isPaused = true;
-      this.#socket.pause();
-    }
-    this.#watchProgress();
+    this.#pauseIfDue();
+    this.#sendWatch.start();
   }
 
   #written(): void {
-    this.#checks = 0;
-    if (this.#isPaused && this.#output.pendingBytes <= this.#limits.maxQueuedBytes / 2) {
-      this.#isPaused = false;
-      this.#socket.resume();
-    }
+    this.#writes += 1;
+    this.#resumeIfDue();
   }
 
-  /**
-   * Ends the connection when pending output makes no progress. One timer serves all messages: it continues while output
-   * is pending. It counts its own calls instead of time, so that a blocked event loop is not mistaken for a stalled peer.
-   */
-  #watchProgress(): void {
-    if (this.#stallTimer !== undefined) return;
-    const { stallMs } = this.#limits;
-    this.#checks = 0;
-    const check = () => {
-      this.#stallTimer = undefined;
-      if (this.#output.pendingBytes === 0) return;
-      this.#checks += 1;
-      if (this.#checks <= STALL_CHECKS) {
-        this.#stallTimer = setTimeout(check, stallMs / STALL_CHECKS).unref();
-        return;
-      }
-      const what = `${this.#options.label} has not read anything for ${stallMs} ms`;
-      this.#end(new ShoalError('SHOAL_TIMEOUT', what));
-    };
-    this.#stallTimer = setTimeout(check, stallMs / STALL_CHECKS).unref();
+  #pauseIfDue(): void {
+    const { maxQueuedBytes, maxWaitingBytes } = this.#limits;
+    if (this.#isPaused || this.#closed) return;
+    if (this.queuedBytes <= maxQueuedBytes && this.#inbox.waitingBytes <= maxWaitingBytes) return;
+    this.#isPaused = true;
+    this.#socket.pause();
+  }
+
+  #resumeIfDue(): void {
+    const { maxQueuedBytes, maxWaitingBytes } = this.#limits;
+    if (!this.#isPaused || this.#closed) return;
+    if (this.queuedBytes > maxQueuedBytes / 2 || this.#inbox.waitingBytes > maxWaitingBytes / 2) return;
+    this.#isPaused = false;
+    this.#socket.resume();
   }
 
   #receive(chunk: Uint8Array): void {
@@ -160,6 +216,7 @@ export class Connection {
     } catch (error) {
       this.#end(this.#invalid(error));
     }
+    this.#pauseIfDue();
   }
 
   #deliver(message: Message): void {
@@ -170,6 +227,10 @@ export class Connection {
       const what = `a message of ${label} could not be processed: ${messageOf(cause)}`;
       this.#end(new ShoalError('SHOAL_INTERNAL', what, { cause }));
     }
+  }
+
+  #stalled(what: string): void {
+    this.#end(new ShoalError('SHOAL_TIMEOUT', what));
   }
 
   #invalid(cause: unknown): ShoalError {
@@ -183,7 +244,8 @@ export class Connection {
   #broken(why: string, cause?: unknown): void {
     if (this.#closed) return;
     const { label } = this.#options;
-    const where = this.#decoder.isInMessage ? ', in the middle of a message' : '';
+    const isInMessage = this.#decoder.isInMessage || !this.#inbox.isEmpty;
+    const where = isInMessage ? ', in the middle of a message' : '';
     this.#end(
       new ShoalError('SHOAL_UNREACHABLE', `the connection to ${label} is broken: ${why}${where}`, { cause }),
     );
@@ -192,9 +254,12 @@ export class Connection {
   #end(error: ShoalError): void {
     if (this.#closed) return;
     this.#closed = true;
-    clearTimeout(this.#stallTimer);
+    this.#sendWatch.stop();
+    this.#receiveWatch.stop();
     this.#decoder.stop();
+    this.#inbox.stop();
     this.#output.close();
+    this.#bulk?.close();
     this.#socket.destroy();
     this.#options.onClose(error);
   }

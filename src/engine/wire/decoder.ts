@@ -43,17 +43,34 @@ interface Target {
   discard(): void;
 }
 
-interface Incoming {
+interface Incoming extends ArrivedMessage {
+  readonly descriptors: readonly Descriptor[];
+  /** The tensor whose bytes are next. */
+  next: number;
+}
+
+/** A message of which tensors may be on their way through the bulk channel. */
+export interface ArrivedMessage {
   readonly header: Header;
   readonly head: Uint8Array;
-  readonly descriptors: readonly Descriptor[];
-  readonly tensors: Tensor[];
+  /** Without those that are missing. */
+  readonly tensors: (Tensor | undefined)[];
+  missing: number;
 }
+
+/** Takes the next tensor of the bulk channel. Throws if there is none. */
+export type BulkInput = (descriptor: Descriptor, done: (tensor: Tensor) => void) => void;
 
 export class Decoder {
   readonly #limits: WireLimits;
   readonly #version: number;
-  readonly #onMessage: (message: Message) => void;
+  readonly #onMessage: (message: ArrivedMessage) => void;
+  /** Called when a missing tensor has arrived. */
+  readonly #onTensor: () => void;
+  /** Default: no tensor takes the bulk channel. */
+  bulk: BulkInput = () => {
+    throw corrupt('a tensor takes the bulk channel, and there is none');
+  };
   /** The start of a message whose descriptors have not arrived completely. */
   #front = new GrowingBytes();
   /** The message whose body is being received. */
@@ -67,11 +84,13 @@ export class Decoder {
   /** @param version of the stage protocol: that of the connection */
   constructor(
     limits: WireLimits,
-    onMessage: (message: Message) => void,
+    onMessage: (message: ArrivedMessage) => void,
+    onTensor: () => void = () => {},
     version: number = VERSIONS.stages.newest,
   ) {
     this.#limits = limits;
     this.#onMessage = onMessage;
+    this.#onTensor = onTensor;
     this.#version = version;
   }
 
@@ -92,7 +111,7 @@ export class Decoder {
   stop(): void {
     this.#stopped = true;
     this.#target?.discard();
-    for (const tensor of this.#incoming?.tensors ?? []) tensor.dispose();
+    for (const tensor of this.#incoming?.tensors ?? []) tensor?.dispose();
     this.#target = undefined;
     this.#incoming = undefined;
     this.#front = new GrowingBytes();
@@ -130,18 +149,29 @@ export class Decoder {
     const { headBytes } = header;
     const start = at + HEADER_BYTES;
     const head = headBytes === 0 ? EMPTY : new Uint8Array(copyOf(bytes, start, headBytes));
-    const descriptors = readDescriptors(view, start + padded(headBytes), header, this.#limits);
-    this.#incoming = { header, head, descriptors, tensors: [] };
-    this.#advance(this.#incoming);
+    const descriptors = readDescriptors(view, start + padded(headBytes), header, this.#limits, this.#version);
+    const tensors = new Array<Tensor | undefined>(descriptors.length);
+    const incoming: Incoming = { header, head, descriptors, tensors, next: 0, missing: 0 };
+    this.#incoming = incoming;
+    for (const [at, descriptor] of descriptors.entries()) {
+      if (!descriptor.isBulk) continue;
+      incoming.missing += 1;
+      this.bulk(descriptor, (tensor) => {
+        incoming.missing -= 1;
+        tensors[at] = tensor;
+        this.#onTensor();
+      });
+    }
+    this.#advance(incoming);
   }
 
   #readBody(incoming: Incoming, chunk: Uint8Array, at: number): number {
-    const descriptor = incoming.descriptors[incoming.tensors.length] as Descriptor;
+    const descriptor = incoming.descriptors[incoming.next] as Descriptor;
     const { byteLength } = descriptor;
     const extent = padded(byteLength);
     if (this.#arrived === 0) {
       if (byteLength <= COPY_LIMIT && chunk.length - at >= extent) {
-        incoming.tensors.push(tensorOf(descriptor, chunk, at));
+        this.#put(incoming, tensorOf(descriptor, chunk, at));
         this.#advance(incoming);
         return at + extent;
       }
@@ -153,7 +183,7 @@ export class Decoder {
     if (dataEnd > at) target.put(chunk.subarray(at, dataEnd), this.#arrived);
     this.#arrived += end - at;
     if (this.#arrived === extent) {
-      incoming.tensors.push(target.finish());
+      this.#put(incoming, target.finish());
       this.#target = undefined;
       this.#arrived = 0;
       this.#advance(incoming);
@@ -161,15 +191,22 @@ export class Decoder {
     return end;
   }
 
-  /** Adds the tensors without bytes that are next, and delivers the message if it is complete. */
-  #advance({ header, head, descriptors, tensors }: Incoming): void {
-    for (; tensors.length < descriptors.length; ) {
-      const next = descriptors[tensors.length] as Descriptor;
-      if (next.byteLength > 0) return;
-      tensors.push(Tensor.zeros(next.shape, next.dtype));
+  #put(incoming: Incoming, tensor: Tensor): void {
+    incoming.tensors[incoming.next] = tensor;
+    incoming.next += 1;
+  }
+
+  /** Adds the tensors without bytes that are next, and passes the message on if nothing more of it comes here. */
+  #advance(incoming: Incoming): void {
+    const { descriptors } = incoming;
+    for (; incoming.next < descriptors.length; ) {
+      const { isBulk, byteLength, shape, dtype } = descriptors[incoming.next] as Descriptor;
+      if (isBulk) incoming.next += 1;
+      else if (byteLength > 0) return;
+      else this.#put(incoming, Tensor.zeros(shape, dtype));
     }
     this.#incoming = undefined;
-    this.#onMessage({ kind: header.kind, id: header.id, head, tensors });
+    this.#onMessage(incoming);
   }
 }
 

@@ -2,6 +2,7 @@
 import type { HeldBytes } from '../../bytes/lent-bytes.js';
 import { VERSIONS } from '../../bytes/versions.js';
 import { invalid } from '../../errors/errors.js';
+import type { Pointer } from '../../native/c-api.js';
 import { DTYPES } from '../../tensor/dtype.js';
 import { COPY_LIMIT, type Tensor } from '../../tensor/tensor.js';
 import type { Message } from './decoder.js';
@@ -11,6 +12,7 @@ import {
   frontSize,
   HEADER_BYTES,
   isSendable,
+  mayBeBulk,
   padded,
   problemOf,
   type WireLimits,
@@ -26,12 +28,19 @@ interface Payload extends Descriptor {
   readonly held: HeldBytes | undefined;
 }
 
-/** `version`: of the stage protocol, that of the connection. */
+/** Takes the bytes of tensors of at least `minBytes`. */
+export interface BulkOutput {
+  readonly minBytes: number;
+  send(held: HeldBytes, address: Pointer, byteLength: number): void;
+}
+
+/** `version`: of the stage protocol, that of the connection. `bulk`: default: all bytes are in the message. */
 export function encode(
   { kind, id, head, tensors }: Message,
   output: OutputQueue,
   limits: WireLimits,
   version: number = VERSIONS.stages.newest,
+  bulk?: BulkOutput,
 ): void {
   if (kind >>> 0 !== kind || kind > 255) throw invalid(`The kind of a message is a byte; got ${kind}`);
   if (id >>> 0 !== id) throw invalid(`The id of a message is an unsigned 32-bit integer; got ${id}`);
@@ -39,15 +48,17 @@ export function encode(
   try {
     let descriptorBytes = 0;
     let bodyBytes = 0;
+    let bulkBytes = 0;
     for (const tensor of tensors) {
-      const payload = payloadOf(tensor, limits);
+      const payload = payloadOf(tensor, limits, bulk);
       payloads.push(payload);
       descriptorBytes += descriptorSize(payload.shape.length);
-      bodyBytes += padded(payload.byteLength);
+      if (payload.isBulk) bulkBytes += payload.byteLength;
+      else bodyBytes += padded(payload.byteLength);
     }
     const tensorCount = tensors.length;
     const header = { kind, id, headBytes: head.length, tensorCount, descriptorBytes, bodyBytes };
-    const problem = problemOf(header, limits);
+    const problem = problemOf(header, limits, bulkBytes);
     if (problem !== undefined) throw invalid(`This message cannot be sent: ${problem}`);
     const { block, at } = output.reserve(frontSize(header));
     writeHeader(block.view, at, header, version);
@@ -64,8 +75,9 @@ export function encode(
     for (const { held } of payloads) held?.letGo();
     throw error;
   }
-  for (const { dtype, byteLength, words, held } of payloads) {
-    if (held !== undefined) output.append(held, byteLength);
+  for (const { dtype, byteLength, words, held, isBulk } of payloads) {
+    if (isBulk) bulk?.send(held as HeldBytes, held?.address as Pointer, byteLength);
+    else if (held !== undefined) output.append(held, byteLength);
     else if (words !== undefined && byteLength > 0) {
       const { block, at } = output.reserve(byteLength);
       block.setWords(DTYPES[dtype].array ?? Uint8Array, words, at);
@@ -73,7 +85,7 @@ export function encode(
   }
 }
 
-function payloadOf(tensor: Tensor, { maxRank }: WireLimits): Payload {
+function payloadOf(tensor: Tensor, { maxRank }: WireLimits, bulk: BulkOutput | undefined): Payload {
   const { dtype, shape } = tensor;
   if (!isSendable(dtype)) {
     throw invalid(`A ${dtype} tensor cannot be sent to another task`, {
@@ -91,10 +103,19 @@ function payloadOf(tensor: Tensor, { maxRank }: WireLimits): Payload {
       byteLength,
       words: isSmall ? bytes : undefined,
       held: isSmall ? undefined : heldArray(bytes),
+      isBulk: false,
     };
   }
   const { byteLength } = tensor;
-  if (byteLength > COPY_LIMIT)
-    return { dtype, shape, byteLength, words: undefined, held: tensor.holdBytes() };
-  return { dtype, shape, byteLength, words: tensor.data as NodeJS.TypedArray, held: undefined };
+  if (byteLength > COPY_LIMIT) {
+    const held = tensor.holdBytes();
+    const isBulk =
+      bulk !== undefined &&
+      byteLength >= bulk.minBytes &&
+      held.address !== undefined &&
+      mayBeBulk(dtype, byteLength);
+    return { dtype, shape, byteLength, words: undefined, held, isBulk };
+  }
+  const words = tensor.data as NodeJS.TypedArray;
+  return { dtype, shape, byteLength, words, held: undefined, isBulk: false };
 }

@@ -6,14 +6,17 @@
  *                 at 8: u32 length of the head, u32 number of tensors, u32 length of all descriptors, u32 0
  *                 at 24: u64 length of the body
  *   head          bytes of the caller
- *   descriptors   for each tensor: u8 dtype (TF_DataType), u8 rank, six zero bytes, u64 byte length, u64 for each axis
- *   body          the bytes of each tensor; for strings a u32 length for each element, then the bytes of all elements
+ *   descriptors   for each tensor: u8 dtype (TF_DataType), u8 rank, u8 1 if its bytes take the bulk channel (since
+ *                 version 3), five zero bytes, u64 byte length, u64 for each axis
+ *   body          the bytes of each other tensor; for strings a u32 length for each element, then the bytes of all elements
  *
  * All sizes precede the body, so that a message is checked completely before memory is allocated for its tensors.
  */
 import { ShoalError } from '../../errors/errors.js';
 import { DTYPES, type DType } from '../../tensor/dtype.js';
+import { hasInvalidWords } from '../../tensor/literal.js';
 import { formatShape, type Shape } from '../../tensor/shape.js';
+import { COPY_LIMIT } from '../../tensor/tensor.js';
 
 export interface WireLimits {
   readonly maxHeadBytes: number;
@@ -27,6 +30,8 @@ export interface WireLimits {
    * if both wait for the other one to read, neither continues. The side that makes the calls sets Infinity.
    */
   readonly maxQueuedBytes: number;
+  /** Bytes of messages that wait for tensors of an earlier one, above which no more input is read meanwhile. */
+  readonly maxWaitingBytes: number;
   /** How long pending output may make no progress. */
   readonly stallMs: number;
 }
@@ -38,6 +43,7 @@ export const WIRE_LIMITS: WireLimits = {
   maxRank: 254,
   maxMessageBytes: 2 ** 34,
   maxQueuedBytes: 64 << 20,
+  maxWaitingBytes: 64 << 20,
   stallMs: 60_000,
 };
 
@@ -47,6 +53,9 @@ const DESCRIPTOR_BYTES = 16;
 /** The size of the largest element: products of a shape stay exact numbers when multiplied by it. */
 const MAX_ELEMENT_BYTES = 16;
 const TWO_32 = 2 ** 32;
+
+/** In the first word of a descriptor. */
+const BULK_FLAG = 1 << 16;
 
 export const padded = (bytes: number): number => Math.ceil(bytes / 8) * 8;
 
@@ -64,7 +73,19 @@ export interface Descriptor {
   readonly dtype: DType;
   readonly shape: Shape;
   readonly byteLength: number;
+  /** Whether the bytes are in the bulk channel instead of the body. */
+  readonly isBulk: boolean;
 }
+
+/** The first version that has a bulk channel. */
+export const BULK_SINCE = 3;
+
+/** Whether the bytes of such a tensor may take the bulk channel: nobody looks at them on the way. */
+export const mayBeBulk = (dtype: DType, byteLength: number): boolean =>
+  byteLength > COPY_LIMIT &&
+  DTYPES[dtype].array !== undefined &&
+  !hasInvalidWords(dtype) &&
+  dtype !== 'float4_e2m1fn';
 
 export const descriptorSize = (rank: number): number => DESCRIPTOR_BYTES + 8 * rank;
 
@@ -135,20 +156,24 @@ export function readHeader(view: DataView, at: number, limits: WireLimits, versi
   return header;
 }
 
-/** How a message exceeds the limits; undefined if it does not. */
-export function problemOf(header: Header, limits: WireLimits): string | undefined {
+/** How a message exceeds the limits; undefined if it does not. `bulkBytes` are those outside of the body. */
+export function problemOf(header: Header, limits: WireLimits, bulkBytes = 0): string | undefined {
   const { headBytes, tensorCount, bodyBytes } = header;
   const { maxHeadBytes, maxTensors, maxMessageBytes } = limits;
   if (headBytes > maxHeadBytes) return `a head of ${headBytes} bytes exceeds the limit of ${maxHeadBytes}`;
   if (tensorCount > maxTensors) return `${tensorCount} tensors exceed the limit of ${maxTensors}`;
-  const total = frontSize(header) + bodyBytes;
+  const total = frontSize(header) + bodyBytes + bulkBytes;
   if (total > maxMessageBytes)
     return `a message of ${total} bytes exceeds the limit of ${maxMessageBytes} bytes`;
   return undefined;
 }
 
-export function writeDescriptor(view: DataView, at: number, { dtype, shape, byteLength }: Descriptor): void {
-  view.setUint32(at, DTYPES[dtype].number | (shape.length << 8), true);
+export function writeDescriptor(
+  view: DataView,
+  at: number,
+  { dtype, shape, byteLength, isBulk }: Descriptor,
+): void {
+  view.setUint32(at, DTYPES[dtype].number | (shape.length << 8) | (isBulk ? BULK_FLAG : 0), true);
   view.setUint32(at + 4, 0, true);
   setUint64(view, at + 8, byteLength);
   let next = at + DESCRIPTOR_BYTES;
@@ -163,35 +188,46 @@ export function readDescriptors(
   view: DataView,
   at: number,
   header: Header,
-  { maxRank }: WireLimits,
+  limits: WireLimits,
+  version: number,
 ): Descriptor[] {
+  const { maxRank } = limits;
   const end = at + header.descriptorBytes;
   const descriptors: Descriptor[] = [];
   let bodyBytes = 0;
+  let bulkBytes = 0;
   while (descriptors.length < header.tensorCount) {
     if (end - at < DESCRIPTOR_BYTES) throw corrupt('the descriptors of the tensors are truncated');
     const rank = view.getUint8(at + 1);
     if (rank > maxRank) throw corrupt(`rank ${rank} of a tensor exceeds the limit of ${maxRank}`);
     const next = at + descriptorSize(rank);
     if (next > end) throw corrupt('the descriptors of the tensors are truncated');
-    const descriptor = readDescriptor(view, at, rank);
+    const descriptor = readDescriptor(view, at, rank, version);
     descriptors.push(descriptor);
-    bodyBytes += padded(descriptor.byteLength);
+    if (descriptor.isBulk) bulkBytes += descriptor.byteLength;
+    else bodyBytes += padded(descriptor.byteLength);
     at = next;
   }
   if (at !== end) throw corrupt('there are bytes after the descriptors of the tensors');
   if (bodyBytes !== header.bodyBytes) {
     throw corrupt(`tensors of ${bodyBytes} bytes do not fill a body of ${header.bodyBytes} bytes`);
   }
+  const problem = problemOf(header, limits, bulkBytes);
+  if (problem !== undefined) throw corrupt(problem);
   return descriptors;
 }
 
-function readDescriptor(view: DataView, at: number, rank: number): Descriptor {
+function readDescriptor(view: DataView, at: number, rank: number, version: number): Descriptor {
   const dtype = BY_NUMBER[view.getUint8(at)];
-  if (dtype === undefined || view.getUint16(at + 2, true) !== 0 || view.getUint32(at + 4, true) !== 0) {
+  const flags = view.getUint16(at + 2, true);
+  if (dtype === undefined || flags > (version < BULK_SINCE ? 0 : 1) || view.getUint32(at + 4, true) !== 0) {
     throw corrupt(`a tensor has the unknown data type ${view.getUint8(at)}`);
   }
   const byteLength = getUint64(view, at + 8);
+  const isBulk = flags === 1;
+  if (isBulk && !mayBeBulk(dtype, byteLength)) {
+    throw corrupt(`${byteLength} bytes of ${dtype} cannot take the bulk channel`);
+  }
   const shape: number[] = [];
   let size = 1;
   // TensorFlow multiplies the sizes of a shape without regard to zeros, and ends the process on an overflow.
@@ -212,5 +248,5 @@ function readDescriptor(view: DataView, at: number, rank: number): Descriptor {
   if (!isConsistent) {
     throw corrupt(`a ${dtype} tensor of shape ${formatShape(shape)} cannot have ${byteLength} bytes`);
   }
-  return { dtype, shape, byteLength };
+  return { dtype, shape, byteLength, isBulk };
 }

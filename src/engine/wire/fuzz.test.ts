@@ -11,6 +11,7 @@ import { Connection } from './connection.js';
 import { Decoder, type Message } from './decoder.js';
 import { encode } from './encoder.js';
 import { WIRE_LIMITS, type WireLimits } from './frame.js';
+import { Inbox } from './inbox.js';
 import { OutputQueue } from './output-queue.js';
 
 let pairs: SocketPairs;
@@ -56,7 +57,8 @@ function numbers(seed: number): (limit: number) => number {
 /** Decodes bytes in chunks of random sizes; returns the number of messages and the error. */
 function decode(bytes: Buffer, random: (limit: number) => number, limits: Partial<WireLimits> = {}) {
   const messages: Message[] = [];
-  const decoder = new Decoder({ ...WIRE_LIMITS, ...limits }, (message) => messages.push(message));
+  const inbox = new Inbox((message) => messages.push(message));
+  const decoder = new Decoder({ ...WIRE_LIMITS, ...limits }, (message) => inbox.push(message));
   let error: unknown;
   try {
     for (let at = 0; at < bytes.length; ) {
