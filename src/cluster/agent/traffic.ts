@@ -1,8 +1,15 @@
 /** Counts the bytes of connections. Node counts them per connection; the sums are made when they are read. */
 import type { Socket } from 'node:net';
 
+/** A connection that Node does not manage. */
+export interface CountedChannel {
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+  readonly ended: Promise<void>;
+}
+
 export class Traffic {
-  readonly #open = new Set<Socket>();
+  readonly #open = new Set<Pick<CountedChannel, 'bytesRead' | 'bytesWritten'>>();
   #received = 0;
   #sent = 0;
 
@@ -10,11 +17,18 @@ export class Traffic {
   watch(socket: Socket): void {
     if (this.#open.has(socket) || socket.destroyed) return;
     this.#open.add(socket);
-    socket.once('close', () => {
-      this.#open.delete(socket);
-      this.#received += socket.bytesRead;
-      this.#sent += socket.bytesWritten;
-    });
+    socket.once('close', () => this.#closed(socket));
+  }
+
+  watchChannel(channel: CountedChannel): void {
+    this.#open.add(channel);
+    void channel.ended.then(() => this.#closed(channel));
+  }
+
+  #closed(connection: Pick<CountedChannel, 'bytesRead' | 'bytesWritten'>): void {
+    this.#open.delete(connection);
+    this.#received += connection.bytesRead;
+    this.#sent += connection.bytesWritten;
   }
 
   get received(): number {

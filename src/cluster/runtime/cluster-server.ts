@@ -202,7 +202,8 @@ export async function startParts({
   if (kind === 'direct') {
     const host = await startTensorFlowHere(options.self);
     const task = await joinCluster({ keepsProcess: false, ...join, serverAddress: null });
-    return { spec, task, engine: new DirectEngine(task, psTasks, host), lostWorkerMs };
+    const { onNotice } = join;
+    return { spec, task, engine: new DirectEngine(task, psTasks, { host, onNotice }), lostWorkerMs };
   }
   const tensorflow = await startTensorFlow(join, tfPort);
   const task = await joinCluster({ keepsProcess: false, ...join, serverAddress: tensorflow.address });

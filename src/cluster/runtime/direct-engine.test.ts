@@ -1,11 +1,12 @@
 /** The direct engine between tasks that are connected by real sockets. */
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import { Tensor } from '../../tensor/tensor.js';
 import { ClusterSpec } from '../spec/cluster-spec.js';
 import { type TaskId, taskId } from '../spec/task-id.js';
+import { BulkStreams } from './bulk-streams.js';
 import { ClusterServer } from './cluster-server.js';
 import type { ClusterSession } from './cluster-session.js';
 
@@ -35,6 +36,8 @@ beforeEach(async () => {
       engine: 'direct',
       listen,
       settings: SETTINGS,
+      // A process that is replaced ends by default.
+      onExit: () => {},
     });
     servers.set(self, server);
     addresses.push(server.task.agentAddress);
@@ -95,6 +98,47 @@ it('sends large tensors both ways', async () => {
   expect(
     Buffer.from(back.data.buffer, back.data.byteOffset, back.byteLength).equals(Buffer.from(data.buffer)),
   ).toBe(true);
+});
+
+it('sends large tensors to two ps at once, through channels of their own after the first ones', async () => {
+  const counted = vi.spyOn(BulkStreams.prototype, 'count');
+  const size = 700_001;
+  const [v, w] = [variable(0, 'v', size), variable(1, 'w', size)];
+  const sum = graph.asDefault(() => raw.addV2(v.read, w.read));
+  for (let round = 0; round < 6; round++) {
+    using data = Tensor.allocate([size], 'float32');
+    const values = Float32Array.from({ length: size }, (_, i) => (i % 1000) + round);
+    data.setBytes(new Uint8Array(values.buffer), 0);
+    await session.run([v.assign, w.assign], { feeds: [v, w].map(({ value }) => [value, data]) });
+    using back = (await session.run(sum)) as Tensor<'float32'>;
+    expect(back.data.every((value, i) => value === 2 * (values[i] as number))).toBe(true);
+    if (round === 1) await expect.poll(() => counted.mock.calls.length, { timeout: 20_000 }).toBe(4);
+  }
+  // All but those of the first rounds, which may have opened the channels.
+  for (const [{ bytesRead }] of counted.mock.calls) expect(bytesRead).toBeGreaterThanOrEqual(4 * 4 * size);
+  counted.mockRestore();
+});
+
+it('closes the bulk channel of a process that is replaced', async () => {
+  const counted = vi.spyOn(BulkStreams.prototype, 'count');
+  const v = variable(0, 'v', 500_000);
+  using data = Tensor.allocate([500_000], 'float32');
+  data.setBytes(new Uint8Array(data.byteLength), 0);
+  await session.run(v.assign, { feeds: [[v.value, data]] });
+  await expect.poll(() => counted.mock.calls.length, { timeout: 20_000 }).toBe(2);
+  const channels = counted.mock.calls.map(([channel]) => channel);
+  counted.mockRestore();
+  const ps = PS.map((task) => servers.get(task)?.task.agentAddress as string);
+  const successor = await ClusterServer.create({
+    spec: new ClusterSpec({ ps, worker: ['127.0.0.1:3'] }),
+    self: WORKER,
+    security: { kind: 'none' },
+    engine: 'direct',
+    listen: '127.0.0.1:0',
+    settings: SETTINGS,
+  });
+  await Promise.all(channels.map(({ ended }) => ended));
+  await successor.close();
 });
 
 it('reports an error of another task with its code, op and task', async () => {

@@ -9,6 +9,7 @@ import { commonVersion, VERSIONS } from '../../bytes/versions.js';
 import { DirectSession } from '../../engine/direct-session.js';
 import { StageHost } from '../../engine/host/stage-host.js';
 import type { Placement } from '../../engine/partition/placement.js';
+import type { BulkDialer } from '../../engine/remote/bulk-opening.js';
 import { RemoteStages } from '../../engine/remote/remote-stages.js';
 import { StageService } from '../../engine/remote/stage-service.js';
 import type { StageRunner } from '../../engine/run-plan.js';
@@ -16,17 +17,25 @@ import { firstLineOf, invalid, isShoalError, ShoalError } from '../../errors/err
 import type { DeviceSpec } from '../../graph/device.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
+import type { Log } from '../../text/log.js';
 import type { StreamContext } from '../agent/streams.js';
 import type { Identity } from '../membership/map.js';
 import type { Member } from '../membership/types.js';
 import { parseTaskId, type TaskId, taskId } from '../spec/task-id.js';
 import type { ClusterTask } from '../task/cluster-task.js';
+import { BulkStreams, isPlain } from './bulk-streams.js';
 import type { Engine, EngineSession, LocalSession, OpenSessionOptions } from './engine.js';
 
 const PROTOCOL = 'stages';
 const CONNECT_MS = 5000;
 /** How long the runs of a connection may take to end after it was closed. */
 const EARLIER_MS = 30_000;
+
+export interface DirectEngineOptions {
+  /** The session of this task; default: it is created by its first use. */
+  readonly host?: StageHost | undefined;
+  readonly onNotice?: Log | undefined;
+}
 
 interface Link {
   /** The incarnation of the peer: a replaced task needs a new connection. */
@@ -47,16 +56,19 @@ export class DirectEngine implements Engine {
   /** The connections that wait for the end of an earlier one of the same process. */
   readonly #opening = new Map<string, Duplex>();
   readonly #links = new Map<string, Link>();
+  readonly #bulk: BulkStreams;
+  readonly #onNotice: Log | undefined;
   readonly #stopServing: () => void;
   readonly #unsubscribe: () => void;
   #host: StageHost | undefined;
   /** Failed runs of which stages are still running, on this task or others. */
   readonly #failed = new Set<Promise<void>>();
 
-  /** @param host the session of this task; default: it is created by its first use. */
-  constructor(task: ClusterTask, psTasks: readonly TaskId[], host?: StageHost) {
+  constructor(task: ClusterTask, psTasks: readonly TaskId[], { host, onNotice }: DirectEngineOptions = {}) {
     this.#task = task;
     this.#host = host;
+    this.#onNotice = onNotice;
+    this.#bulk = new BulkStreams(task);
     this.#ps = new Set(psTasks);
     this.target = `shoal:/${task.task}`;
     this.#stopServing = task.onStream(PROTOCOL, (socket, context) => this.#serve(socket, context));
@@ -81,6 +93,7 @@ export class DirectEngine implements Engine {
       label,
       head,
       version: commonVersion(VERSIONS.stages, versions.stages),
+      bulk: isPlain(socket) ? this.#bulk.listenerFor(from) : undefined,
       onClose: () => void service.ended.then(() => this.#services.delete(service)),
     });
     this.#services.set(service, from);
@@ -176,7 +189,8 @@ export class DirectEngine implements Engine {
         timeoutMs: CONNECT_MS,
       });
       const version = commonVersion(VERSIONS.stages, versions.stages);
-      return new RemoteStages(socket, { task, label, head, version });
+      const bulk = isPlain(socket) ? this.#bulkDialer(task) : undefined;
+      return new RemoteStages(socket, { task, label, head, version, bulk });
     } catch (cause) {
       // A retry does not help against wrong credentials or another release.
       if (isShoalError(cause, 'SHOAL_FORBIDDEN') || isShoalError(cause, 'SHOAL_VERSION_MISMATCH'))
@@ -189,6 +203,18 @@ export class DirectEngine implements Engine {
         }),
       });
     }
+  }
+
+  #bulkDialer(task: TaskId): BulkDialer {
+    return {
+      open: (token) => this.#bulk.open(task, token),
+      onOpen: (channel) => this.#bulk.count(channel),
+      onFailed: (reason) =>
+        this.#onNotice?.(
+          `${this.#task.task}: large tensors and small ones share a connection to ${task}: ${reason}`,
+          'debug',
+        ),
+    };
   }
 
   #placement(): Placement {
@@ -224,6 +250,7 @@ export class DirectEngine implements Engine {
   /** Ends all connections. The session ends with the process: threads of its datasets may be running. */
   async close(): Promise<void> {
     this.#stopServing();
+    this.#bulk.close();
     this.#unsubscribe();
     const links = [...this.#links.values()];
     this.#links.clear();

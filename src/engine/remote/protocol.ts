@@ -12,6 +12,7 @@
  * | result   | the call   |                                          | the outputs         |
  * | failure  | the call   | JSON: code, message, hint, op, task      |                     |
  * | forget   | plan's run |                                          |                     |
+ * | bulk     | 0          | see bulk-opening.ts; since version 3     |                     |
  *
  * Since version 2 a task keeps tensors for later stages of a run of the plan (partition/keeping.ts): the head of such a
  * call names the run, the inputs that the task has already, those tensors that it shall keep, and the outputs that the
@@ -22,7 +23,7 @@ import { messageOf, type ShoalCode, ShoalError, TF_CODE_NAMES } from '../../erro
 import type { Keeping, Kept, Present } from '../partition/keeping.js';
 import type { Stage } from '../partition/plan.js';
 
-export const KIND = { register: 1, run: 2, cancel: 3, result: 4, failure: 5, forget: 6 } as const;
+export const KIND = { register: 1, run: 2, cancel: 3, result: 4, failure: 5, forget: 6, bulk: 7 } as const;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

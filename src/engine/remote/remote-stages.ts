@@ -9,6 +9,8 @@ import { Tensor } from '../../tensor/tensor.js';
 import type { Stage } from '../partition/plan.js';
 import type { StageEnded, StageRunner } from '../run-plan.js';
 import { Connection, type Message } from '../wire/connection.js';
+import { BULK_SINCE } from '../wire/frame.js';
+import { BulkCaller, type BulkDialer } from './bulk-opening.js';
 import { decodeFailure, encodeRegister, encodeRun, KEEPS_SINCE, KIND } from './protocol.js';
 
 const EMPTY = new Uint8Array(0);
@@ -20,6 +22,8 @@ export interface RemoteStagesOptions {
   readonly head?: Uint8Array;
   /** The version of the stage protocol that both tasks speak. */
   readonly version?: number | undefined;
+  /** Opens a bulk channel when a run has large tensors; default: none. */
+  readonly bulk?: BulkDialer | undefined;
 }
 
 interface Call {
@@ -35,12 +39,16 @@ export class RemoteStages implements StageRunner {
   readonly #calls = new Map<number, Call>();
   /** Whether the task keeps tensors between stages. */
   readonly #keeps: boolean;
+  readonly #bulk: BulkCaller | undefined;
   #nextCall = 0;
   #failure: ShoalError | undefined;
 
-  constructor(socket: Duplex, { task, label, head, version }: RemoteStagesOptions) {
+  constructor(
+    socket: Duplex,
+    { task, label, head, version = VERSIONS.stages.newest, bulk }: RemoteStagesOptions,
+  ) {
     this.task = task;
-    this.#keeps = (version ?? VERSIONS.stages.newest) >= KEEPS_SINCE;
+    this.#keeps = version >= KEEPS_SINCE;
     this.#connection = new Connection(
       socket,
       {
@@ -53,6 +61,8 @@ export class RemoteStages implements StageRunner {
       },
       head,
     );
+    const send = (head: Uint8Array) => this.#connection.send({ kind: KIND.bulk, id: 0, head, tensors: [] });
+    if (bulk && version >= BULK_SINCE) this.#bulk = new BulkCaller(this.#connection, send, bulk);
     // Only runs keep the process alive.
     this.#connection.unref();
   }
@@ -79,6 +89,7 @@ export class RemoteStages implements StageRunner {
     const head = encodeRun({ stage: number, timeoutMs, kept });
     const present = new Set(kept?.keeping.present.map(({ at }) => at));
     const tensors = inputs.filter((tensor, at): tensor is Tensor => !present.has(at));
+    this.#bulk?.meet(tensors);
     this.#connection.send({ kind: KIND.run, id, head, tensors });
     if (this.#calls.size === 0) this.#connection.ref();
     this.#calls.set(id, { stage, done });
@@ -117,6 +128,11 @@ export class RemoteStages implements StageRunner {
   }
 
   #receive({ kind, id, head, tensors }: Message): void {
+    if (kind === KIND.bulk && this.#bulk && tensors.length === 0) {
+      this.#receiveBulk(this.#bulk, head);
+      return;
+    }
+    this.#bulk?.meet(tensors);
     const call = this.#calls.get(id);
     this.#calls.delete(id);
     if (this.#calls.size === 0) this.#connection.unref();
@@ -137,7 +153,17 @@ export class RemoteStages implements StageRunner {
     call?.done(this.#failure ?? new ShoalError('SHOAL_CORRUPT', messageOf(what)), []);
   }
 
+  #receiveBulk(bulk: BulkCaller, head: Uint8Array): void {
+    try {
+      bulk.receive(head);
+    } catch (cause) {
+      const what = `${this.task} sent an invalid message: ${messageOf(cause)}`;
+      this.#connection.close(new ShoalError('SHOAL_CORRUPT', what, { task: this.task, cause }));
+    }
+  }
+
   #lost(cause: ShoalError): void {
+    this.#bulk?.close();
     this.#failure = new ShoalError('SHOAL_TF_UNAVAILABLE', firstLineOf(cause), {
       task: this.task,
       cause,

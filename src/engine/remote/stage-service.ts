@@ -5,6 +5,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import type { HostedStage } from '../host/hosted-stage.js';
 import type { StageHost } from '../host/stage-host.js';
 import { Connection, type Message } from '../wire/connection.js';
+import { BulkAnswerer, type BulkListener } from './bulk-opening.js';
 import { type AfterCall, type KeptCall, KeptTensors } from './kept-tensors.js';
 import { decodeRegister, decodeRun, encodeFailure, KIND, type RunCall } from './protocol.js';
 
@@ -19,6 +20,8 @@ export interface StageServiceOptions {
   readonly head?: Uint8Array;
   /** The version of the stage protocol that both tasks speak. */
   readonly version?: number | undefined;
+  /** Expects the connections of bulk channels; default: callers get none. */
+  readonly bulk?: BulkListener | undefined;
   /** Called when the connection has ended, with the reason. */
   readonly onClose?: (error: ShoalError) => void;
 }
@@ -26,6 +29,7 @@ export interface StageServiceOptions {
 export class StageService {
   readonly #host: StageHost;
   readonly #connection: Connection;
+  readonly #bulk: BulkAnswerer;
   readonly #stages = new Map<number, HostedStage | ShoalError>();
   /** The runs that have not ended, with their cancel functions. */
   readonly #runs = new Map<number, (() => void) | undefined>();
@@ -35,7 +39,7 @@ export class StageService {
   readonly ended: Promise<void>;
   #end = () => {};
 
-  constructor(socket: Duplex, { host, label, head, version, onClose }: StageServiceOptions) {
+  constructor(socket: Duplex, { host, label, head, version, bulk, onClose }: StageServiceOptions) {
     this.#host = host;
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
@@ -48,12 +52,15 @@ export class StageService {
         onMessage: (message) => this.#receive(message),
         onClose: (error) => {
           for (const cancel of [...this.#runs.values()]) cancel?.();
+          this.#bulk.close();
           this.#endIfIdle();
           onClose?.(error);
         },
       },
       head,
     );
+    const send = (head: Uint8Array) => this.#connection.send({ kind: KIND.bulk, id: 0, head, tensors: [] });
+    this.#bulk = new BulkAnswerer(this.#connection, send, bulk);
   }
 
   close(error?: ShoalError): void {
@@ -66,6 +73,7 @@ export class StageService {
       else if (kind === KIND.register) this.#register(id, head, tensors);
       else if (kind === KIND.cancel) this.#runs.get(id)?.();
       else if (kind === KIND.forget) this.kept.forget(id);
+      else if (kind === KIND.bulk && tensors.length === 0) this.#bulk.receive(head);
       else throw new Error(`unknown kind of message ${kind}`);
     } catch (cause) {
       for (const tensor of tensors) tensor.dispose();

@@ -145,7 +145,9 @@ describe('a bulk channel', () => {
     const bulk = sizes.filter((size) => size >= BULK_BYTES).reduce((sum, size) => sum + size);
     expect(channels.map(({ bytesRead }) => bytesRead)).toEqual([bulk, bulk]);
     expect(channels.map(({ bytesWritten }) => bytesWritten)).toEqual([bulk, bulk]);
-    await expect.poll(() => [a.connection.queuedBytes, b.connection.queuedBytes]).toEqual([0, 0]);
+    await expect
+      .poll(() => [a.connection.queuedBytes, b.connection.queuedBytes], { timeout: 20_000 })
+      .toEqual([0, 0]);
   });
 
   it('keeps booleans, strings and numbers in JavaScript memory in the message', async () => {

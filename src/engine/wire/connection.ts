@@ -39,7 +39,7 @@ export interface ConnectionOptions {
 /**
  * Tensors of at least this size take the bulk channel. Below it the switch between threads takes longer than the bytes.
  */
-export const BULK_BYTES = 256 * 1024;
+export const BULK_BYTES = 512 * 1024;
 
 export class Connection {
   readonly #socket: Duplex;
