@@ -84,11 +84,12 @@ export class ViewRecord {
       if (mark) this.#files.set(file, mark);
     }
     this.#isChanged = true;
-    await this.save(job);
-    for (const [file, temporary] of staged) {
-      await rename(temporary, join(this.directory, file));
-      // If both names are links to one file, rename does nothing and leaves the temporary name.
-      await rm(temporary, { force: true });
+    try {
+      await this.save(job);
+      for (const [file, temporary] of staged) await rename(temporary, join(this.directory, file));
+    } finally {
+      // A failure leaves them. If both names are links to one file, rename does nothing and leaves the temporary name too.
+      for (const temporary of staged.values()) await rm(temporary, { force: true });
     }
   }
 
@@ -120,21 +121,33 @@ export function temporaryPath(directory: string): string {
   return join(directory, `.shoal-view.${randomBytes(8).toString('hex')}`);
 }
 
-/** Writes and syncs a temporary file. */
+/** Writes and syncs a temporary file. Leaves none if the disk is full. */
 export async function writeTemporary(directory: string, bytes: Uint8Array): Promise<string> {
   const path = temporaryPath(directory);
-  const handle = await open(path, 'wx');
-  try {
-    await handle.writeFile(bytes);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  return path;
+  return await removedOnFailure(path, async () => {
+    const handle = await open(path, 'wx');
+    try {
+      await handle.writeFile(bytes);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    return path;
+  });
 }
 
 export async function replaceFile(directory: string, file: string, bytes: Uint8Array): Promise<void> {
-  await rename(await writeTemporary(directory, bytes), join(directory, file));
+  const temporary = await writeTemporary(directory, bytes);
+  await removedOnFailure(temporary, () => rename(temporary, join(directory, file)));
+}
+
+async function removedOnFailure<T>(path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  }
 }
 
 export async function sweepTemporaries(directory: string, nowMs = Date.now()): Promise<void> {

@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -65,4 +73,22 @@ test('a note that Shoal did not write stays as it is', async () => {
   await view([]).update([manifest]);
   await view([]).update([]);
   expect(readFileSync(note(), 'utf8')).toBe('mine');
+});
+
+test('files that cannot be written leave no temporary ones', async () => {
+  // A directory has the name of the state file, so it cannot be replaced.
+  mkdirSync(join(directory(), 'checkpoint', 'taken'), { recursive: true });
+  await expect(view([store.root]).update([await save()])).rejects.toThrow();
+  const blocked = new CheckpointView({
+    store,
+    namespace: '',
+    directory: directory(),
+    roots: [],
+    job: 'mnist',
+  });
+  // So has the record of the files.
+  rmSync(join(directory(), '.shoal-view'), { force: true });
+  mkdirSync(join(directory(), '.shoal-view'));
+  await blocked.update([await save()]).catch(() => {});
+  expect(readdirSync(directory()).filter((file) => /^\.shoal-view\./.test(file))).toEqual([]);
 });

@@ -200,7 +200,7 @@ export class ClusterSession {
 
   /**
    * Ends all runs of the current session, on the ps too, and opens another one for the next run. Aborting a run of
-   * TensorFlow's engine ends only the caller's wait for it.
+   * TensorFlow's engine ends only the caller's wait for it. @internal
    */
   async renew(why: string): Promise<void> {
     this.#retire(why);
