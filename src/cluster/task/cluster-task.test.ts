@@ -4,6 +4,7 @@ import { AgentClient } from '../agent/agent-client.js';
 import { askStatus } from '../agent/status.js';
 import type { ClusterStatus } from '../agent/wire.js';
 import type { Identity } from '../membership/map.js';
+import { compareIdentity } from '../membership/map.js';
 import { ClusterSpec } from '../spec/cluster-spec.js';
 import { taskId } from '../spec/task-id.js';
 import {
@@ -322,5 +323,22 @@ describe('a task in this process', () => {
     expect(second.identity.incarnation).toBe(5_000_001);
     await second.leave();
     await elder.leave();
+  });
+
+  it('of two processes that no other task has known, the one that was started last stays', async () => {
+    const identityAt = async (wall: number) => {
+      const task = await joinCluster({
+        spec: new ClusterSpec({ ps: ['127.0.0.1:1'], worker: ['127.0.0.1:2'] }),
+        self: taskId('ps', 0),
+        security: { kind: 'none' },
+        listen: '127.0.0.1:0',
+        clock: { now: () => performance.now(), wall: () => wall },
+      });
+      const { incarnation, nonce } = task.identity;
+      await task.leave();
+      return { incarnation, nonce };
+    };
+    const [former, latter] = [await identityAt(1_800_000_000_000), await identityAt(1_800_000_000_300)];
+    expect(compareIdentity({ ...latter, incarnation: former.incarnation }, former)).toBeGreaterThan(0);
   });
 });

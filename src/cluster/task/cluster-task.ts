@@ -192,7 +192,7 @@ export class ClusterTask {
   /** Called once by `joinCluster`, after the agent started. @internal */
   async begin(agent: Agent, agentAddress: string): Promise<void> {
     this.#agent = agent;
-    const { spec, serverAddress = null, nonce = () => randomBytes(9).toString('base64url') } = this.#options;
+    const { spec, serverAddress = null, nonce = () => nonceAt(this.#clock.wall()) } = this.#options;
     const contacts = spec.tasks.map(({ id, address }): Contact => ({ task: id, address }));
     const seen = await earlierIncarnations(this.task, {
       contacts: contacts.filter(({ address }) => address !== agentAddress),
@@ -484,4 +484,13 @@ export class ClusterTask {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.leave();
   }
+}
+
+/**
+ * Two processes that start when the others know neither of them take the same incarnation. Of these the one that was
+ * started last replaces the other, as far as their clocks agree: nonces are compared as text.
+ */
+function nonceAt(wall: number): string {
+  const started = Math.max(0, Math.floor(wall)).toString(36).padStart(9, '0');
+  return `${started}${randomBytes(9).toString('base64url')}`;
 }
