@@ -143,6 +143,12 @@ describe('steps', () => {
     expect(check(saved(1, 8), step(2, 10), stopped, step(2, 5))).toHaveLength(1);
   });
 
+  it('but not when it continues: what it logs then is from before', () => {
+    const stopped = { type: 'stopped', process: 1 } as const;
+    expect(check(stopped, saved(3, 8), restored(1, 4))).toEqual([]);
+    expect(check(saved(3, 8), restored(1, 4))).toHaveLength(1);
+  });
+
   it('of a new process that are before what was acknowledged', () => {
     expect(
       check(saved(1, 10), { type: 'started', process: 4, task: 'worker 1' }, step(4, 3), step(4, 20)),

@@ -19,7 +19,7 @@ export type ProcessId = number;
 export type HistoryEvent = { readonly at: number } & (
   | { readonly type: 'started'; readonly process: ProcessId; readonly task: string }
   | { readonly type: 'ended'; readonly process: ProcessId }
-  /** The process was stopped; it may continue. */
+  /** The process was stopped, and will be replaced; it may continue. */
   | { readonly type: 'stopped'; readonly process: ProcessId }
   /** The process stored a shard of a save. `by` is the incarnation of the chief that ordered it. */
   | { readonly type: 'begun'; readonly process: ProcessId; readonly step: number; readonly by: number }
@@ -73,6 +73,8 @@ interface ProcessState {
   readonly committedBy: number;
   /** The highest incarnation of each task of which it has executed a run. */
   readonly ranBy: ReadonlyMap<string, number>;
+  /** Default: false. */
+  readonly isStopped?: boolean;
 }
 
 /** Steps that went back, for which no restore is known yet. */
@@ -132,8 +134,11 @@ export function reduceHistory(before: History, event: HistoryEvent): History {
       processes.delete(event.process);
       return explain({ ...history, processes, chiefEnds: withChiefEnd(history, event) });
     }
-    case 'stopped':
-      return explain({ ...history, chiefEnds: withChiefEnd(history, event) });
+    case 'stopped': {
+      const known = history.processes.get(event.process);
+      const stopped = known ? withProcess(history, event.process, { ...known, isStopped: true }) : history;
+      return explain({ ...stopped, chiefEnds: withChiefEnd(history, event) });
+    }
     case 'begun':
       return history;
     case 'ran':
@@ -148,7 +153,9 @@ export function reduceHistory(before: History, event: HistoryEvent): History {
     case 'saved':
       return saved(history, event);
     case 'restored': {
-      const { step, at } = event;
+      const { step, at, process } = event;
+      // Logged when it continued; the restore was made before it was stopped, or its orders were refused.
+      if (history.processes.get(process)?.isStopped) return history;
       const restored = explain({ ...history, restores: [...history.restores, { at, step }] });
       const newest = history.saved?.step ?? 0;
       return step < newest

@@ -172,11 +172,15 @@ export class Injector {
       return hasPoint ? this.#reached(hold, () => cluster.hold(hold, SAVE_POINT_MS)) : undefined;
     if (hasPoint) await cluster.prepareHold(hold);
     await cluster.start(hold.task);
-    if (hasPoint) return this.#reached(hold, () => cluster.held(hold.task, START_POINT_MS));
-    await cluster
-      .task(hold.task)
-      .process.waitFor(/^agent at/m, { timeoutMs: START_MS, signal: this.#signal });
-    return undefined;
+    const note = hasPoint
+      ? await this.#reached(hold, () => cluster.held(hold.task, START_POINT_MS))
+      : undefined;
+    // One that has not joined when its successor starts would replace it.
+    if (!hasPoint || note !== undefined)
+      await cluster
+        .task(hold.task)
+        .process.waitFor(/^agent at/m, { timeoutMs: START_MS, signal: this.#signal });
+    return note;
   }
 
   /** A new job on empty disks, whose chief is stopped at its start. */

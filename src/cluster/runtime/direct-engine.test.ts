@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
+import type { Feeds } from '../../session/feeds.js';
 import { Tensor } from '../../tensor/tensor.js';
 import { ClusterSpec } from '../spec/cluster-spec.js';
 import { type TaskId, taskId } from '../spec/task-id.js';
@@ -109,7 +110,11 @@ it('sends large tensors to two ps at once, through channels of their own after t
     using data = Tensor.allocate([size], 'float32');
     const values = Float32Array.from({ length: size }, (_, i) => (i % 1000) + round);
     data.setBytes(new Uint8Array(values.buffer), 0);
-    await session.run([v.assign, w.assign], { feeds: [v, w].map(({ value }) => [value, data]) });
+    const feeds: Feeds = [
+      [v.value, data],
+      [w.value, data],
+    ];
+    await session.run([v.assign, w.assign], { feeds });
     using back = (await session.run(sum)) as Tensor<'float32'>;
     expect(back.data.every((value, i) => value === 2 * (values[i] as number))).toBe(true);
     if (round === 1) await expect.poll(() => counted.mock.calls.length, { timeout: 20_000 }).toBe(4);
