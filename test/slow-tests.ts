@@ -32,14 +32,18 @@ export const SLOW_TESTS = [
   'src/gradients/coverage.test.ts',
   'src/gradients/ops/{arithmetic,arrays,control-flow,conv,diagonals,gather,linalg,matmul,nn,reductions,segment,sparse}.test.ts',
   'src/gradients/ops/math-*.test.ts',
+  'src/gradients/native.test.ts',
+  'src/input/dataset/datasets.test.ts',
   'src/input/queues/queues.test.ts',
   'src/job/summaries.test.ts',
-  'src/keras/oracle.test.ts',
+  'src/keras/{oracle,several-outputs}.test.ts',
   'src/layers/losses/losses.test.ts',
   'src/layers/metrics/metrics.test.ts',
+  'src/native/onednn.test.ts',
+  'src/optimizers/ordered-shares.test.ts',
   'src/saved-model/{export,load-large-model,loader}.test.ts',
   'src/train/checkpoints/tensorflow-directory.test.ts',
-  'src/train/sessions/event-files.test.ts',
+  'src/train/sessions/{event-files,last-save,queue-loops}.test.ts',
 ];
 
 /**
