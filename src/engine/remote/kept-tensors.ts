@@ -24,8 +24,8 @@ export interface KeptCall {
   end(outputs: readonly Tensor[] | undefined): AfterCall;
 }
 
-/** As many runs as a caller may have at once: each may hold memory. */
-const MOST_RUNS = 4096;
+/** More runs at once than any caller has: each holds its inputs, and what it keeps, in memory. */
+export const MOST_RUNS = 4096;
 const NOTHING_KEPT: AfterCall = { isSent: () => true, isKept: () => false };
 
 export class KeptTensors {

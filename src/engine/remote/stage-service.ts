@@ -6,12 +6,10 @@ import type { HostedStage } from '../host/hosted-stage.js';
 import type { StageHost } from '../host/stage-host.js';
 import { Connection, type Message } from '../wire/connection.js';
 import { BulkAnswerer, type BulkListener } from './bulk-opening.js';
-import { type AfterCall, type KeptCall, KeptTensors } from './kept-tensors.js';
+import { type AfterCall, type KeptCall, KeptTensors, MOST_RUNS } from './kept-tensors.js';
 import { decodeRegister, decodeRun, encodeFailure, KIND, type RunCall } from './protocol.js';
 
 const EMPTY = new Uint8Array(0);
-/** More runs at once than any caller has: each holds its inputs in memory. */
-const MOST_RUNS = 4096;
 
 export interface StageServiceOptions {
   readonly host: StageHost;
