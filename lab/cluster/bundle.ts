@@ -5,6 +5,7 @@
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
+import { ensureSourceBundle } from '../../scripts/dev/source-bundle.mjs';
 import { isRunning } from '../hosts/proc.js';
 import { ROOT } from '../hosts/root.js';
 
@@ -26,6 +27,8 @@ const BANNER =
 /** Bundles programs. The directory is two levels below the package, because modules find its files by their own place. */
 export async function bundlePrograms(sources: readonly string[]): Promise<Bundle> {
   await removeThoseLeft();
+  // The command line takes the bundled modules for an installed package, whose entry point it loads before a job.
+  await ensureSourceBundle(ROOT);
   const directory = join(DIST, `${NAME}${process.pid}`);
   const nameOf = (source: string) => basename(source, '.ts');
   const dispose = () => rm(directory, { recursive: true, force: true });
