@@ -28,6 +28,16 @@ export const SLOW_TESTS = [
   'lab/soak/fencing.test.ts',
   'bench/cluster/models.test.ts',
   'codegen/{protos,tensorflow1-names}.test.ts',
+  'src/job/summaries.test.ts',
+  'src/keras/{oracle,several-outputs}.test.ts',
+  'src/native/onednn.test.ts',
+  'src/saved-model/{export,load-large-model,loader}.test.ts',
+  'src/train/checkpoints/tensorflow-directory.test.ts',
+  'src/train/sessions/{event-files,last-save,queue-loops}.test.ts',
+];
+
+/** Those of the slow files that are unit tests, see UNIT_TESTS. */
+export const SLOW_UNIT_TESTS = [
   'src/graph/interop.test.ts',
   'src/gradients/coverage.test.ts',
   'src/gradients/ops/{arithmetic,arrays,control-flow,conv,diagonals,gather,linalg,matmul,nn,reductions,segment,sparse}.test.ts',
@@ -35,15 +45,18 @@ export const SLOW_TESTS = [
   'src/gradients/native.test.ts',
   'src/input/dataset/datasets.test.ts',
   'src/input/queues/queues.test.ts',
-  'src/job/summaries.test.ts',
-  'src/keras/{oracle,several-outputs}.test.ts',
   'src/layers/losses/losses.test.ts',
   'src/layers/metrics/metrics.test.ts',
-  'src/native/onednn.test.ts',
   'src/optimizers/ordered-shares.test.ts',
-  'src/saved-model/{export,load-large-model,loader}.test.ts',
-  'src/train/checkpoints/tensorflow-directory.test.ts',
-  'src/train/sessions/{event-files,last-save,queue-loops}.test.ts',
+];
+
+/**
+ * The tests of these modules run in few processes, many files in each: they leave nothing behind that the next file would
+ * notice, and a process of its own costs a file most of a second. Tests that count handles or memory are not among them.
+ */
+export const UNIT_TESTS = [
+  'src/{bytes,checkpoint,errors,files,formats,gradients,graph,input,layers,lookup,metrics,ops}/**/*.test.ts',
+  'src/{optimizers,store,summary,text,variables}/**/*.test.ts',
 ];
 
 /**

@@ -1,9 +1,11 @@
 /** The test files that `npm test`, `npm run test:slow` and a path select, as listed by vitest. */
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { selectTests } from '../../scripts/dev/test-selection.mjs';
-import { SLOW_TESTS } from '../slow-tests.js';
+import { LONG_TESTS } from '../longest-first.js';
+import { SLOW_TESTS, SLOW_UNIT_TESTS } from '../slow-tests.js';
 import { childEnvironment, ROOT } from './run-setup.js';
 
 /** The files that vitest runs for the arguments of `npm test`. */
@@ -42,7 +44,20 @@ describe('the tests', () => {
     expect(quick).toContainEqual(expect.stringMatching(file));
   });
 
-  test.each(SLOW_TESTS)('that %s matches exist', (pattern) => {
+  test('that share processes count neither handles nor memory, which other files have left', () => {
+    const units = listed('--project=*-units');
+    expect(units.length).toBeGreaterThan(50);
+    const counting = units.filter((file) =>
+      /liveHandles|nativeBytes|memoryUsage/.test(readFileSync(join(ROOT, file), 'utf8')),
+    );
+    expect(counting).toEqual([]);
+  });
+
+  test.each(LONG_TESTS)('that begin first include %s', (file) => {
+    expect(all).toContain(file);
+  });
+
+  test.each([...SLOW_TESTS, ...SLOW_UNIT_TESTS])('that %s matches exist', (pattern) => {
     const start = pattern.replace(/[!*{].*/, '');
     expect(slow?.filter((file) => file.startsWith(start))).not.toEqual([]);
   });
@@ -55,17 +70,17 @@ describe('the tests', () => {
 });
 
 test.each([
-  [[], ['--project=quick']],
-  [['--slow'], ['--project=slow']],
+  [[], ['--project=quick*']],
+  [['--slow'], ['--project=slow*']],
   [
     ['--all', '--bail=1'],
-    ['--project=quick', '--project=slow', '--bail=1'],
+    ['--project=quick*', '--project=slow*', '--bail=1'],
   ],
   [['--pages'], ['--project=pages']],
-  [['--maxWorkers=1'], ['--project=quick', '--maxWorkers=1']],
+  [['--maxWorkers=1'], ['--project=quick*', '--maxWorkers=1']],
   [
     ['--reporter', 'verbose'],
-    ['--project=quick', '--reporter', 'verbose'],
+    ['--project=quick*', '--reporter', 'verbose'],
   ],
   [['src/graph'], ['src/graph']],
   [['codegen'], ['codegen']],
