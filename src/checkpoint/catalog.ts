@@ -149,7 +149,7 @@ function blobsOfCheckpoints(
 export async function healthOf(
   store: Store,
   namespace: string,
-  manifest: Manifest,
+  manifest: Pick<Manifest, 'prefix' | 'attempt' | 'files'>,
   options: CatalogOptions = {},
 ): Promise<Health> {
   const files = await Promise.all(

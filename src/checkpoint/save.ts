@@ -10,8 +10,9 @@ import { readIndexFile, writeIndexFile } from '../formats/tensor-bundle/index-fi
 import { indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Store } from '../store/store.js';
 import type { Log } from '../text/log.js';
-import { healthOf, nextSequence } from './catalog.js';
+import { nextSequence } from './catalog.js';
 import { beginCommit, type Commit, type CommitEffect, type CommitEvent, reduceCommit } from './commit.js';
+import { completeCopies } from './complete-copies.js';
 import type { Consistency } from './consistency.js';
 import { encodeInput, inputFile } from './input-file.js';
 import { encodeManifest, type Manifest, type ManifestFile, manifestFile } from './manifest.js';
@@ -169,8 +170,11 @@ class Save {
   #globalStep: number | undefined;
   #input: unknown = null;
   #total = 0;
-  #files: ManifestFile[] = [];
+  /** Besides the shards. */
+  readonly #files: ManifestFile[] = [];
   #tensors = 0;
+  /** Copies that tasks have lost before the commit, and no other task could take. */
+  #lostCopies = 0;
   #manifest: Manifest | undefined;
   #pausedAt = 0;
   #pausedMs = 0;
@@ -209,7 +213,7 @@ class Save {
     }
     const { phase, error, shards } = this.#state;
     if (phase !== 'committed' || !this.#manifest) throw error;
-    const shortfall = [...shards.values()].reduce((sum, shard) => sum + shard.shortfall, 0);
+    const shortfall = [...shards.values()].reduce((sum, shard) => sum + shard.shortfall, this.#lostCopies);
     return { manifest: this.#manifest, pausedMs: this.#pausedMs, shortfall };
   }
 
@@ -402,7 +406,6 @@ class Save {
     const parts = shards.map(({ index, file }) => readIndexFile(Buffer.from(index, 'base64'), file.file));
     const merged = mergeBundleIndexes(parts);
     this.#tensors = merged.tensors.size;
-    this.#files = shards.map(({ file }) => file);
     await faultPoint('checkpoint.index.before');
     const meta = this.#request.meta?.();
     const index = writeIndexFile(merged);
@@ -438,6 +441,9 @@ class Save {
 
   async #writeManifest(): Promise<CommitEvent<WrittenShard>> {
     const { store, namespace, chief, now, job } = this.#context;
+    const { signal } = this.#stop;
+    const shards = this.#state.owners.map((owner) => this.#state.shards.get(owner) as WrittenShard);
+    const copies = await this.#completeCopies(shards);
     const hasInput = this.#input !== null;
     const manifest: Manifest = {
       format: 'shoal-checkpoint',
@@ -454,26 +460,10 @@ class Save {
       chief: { task: chief.task, incarnation: chief.incarnation },
       shards: this.#state.owners.length,
       tensors: this.#tensors,
-      files: this.#files,
-      replicas: Math.max(
-        0,
-        ...[...this.#state.shards.values()].map(({ file, shortfall }) => file.places.length - 1 + shortfall),
-      ),
+      files: [...copies, ...this.#files],
+      replicas: Math.max(0, ...shards.map(({ file, shortfall }) => file.places.length - 1 + shortfall)),
       ...(hasInput ? { inputFile: inputFile(this.#prefix) } : { input: null }),
     };
-    const { signal } = this.#stop;
-    // Only the shards are checked: this task has just put index and graph.
-    const written = { ...manifest, files: [...this.#state.shards.values()].map(({ file }) => file) };
-    const { missing } = await healthOf(store, namespace, written, { signal });
-    if (missing.length > 0) {
-      throw new ShoalError(
-        'SHOAL_UNREACHABLE',
-        `The checkpoint was not saved: no copy of ${missing.join(', ')} is left`,
-        {
-          hint: 'The only task that held it was lost, or another chief removed it.',
-        },
-      );
-    }
     const bytes = encodeManifest(manifest);
     await this.#context.confirmChief?.();
     await faultPoint('checkpoint.manifest.before');
@@ -485,6 +475,16 @@ class Save {
     this.#manifest = manifest;
     await faultPoint('checkpoint.manifest.after');
     return { type: 'published' };
+  }
+
+  /** What is committed has all its copies. Only the shards are checked: this task has just put index and graph. */
+  async #completeCopies(shards: readonly WrittenShard[]): Promise<readonly ManifestFile[]> {
+    const { store, namespace, log } = this.#context;
+    const checkpoint = { ...this.#name, files: shards.map(({ file }) => file) };
+    const { signal } = this.#stop;
+    const { files, shortfall } = await completeCopies(store, namespace, checkpoint, { signal, log });
+    this.#lostCopies = shortfall;
+    return files;
   }
 
   /** Files on unreachable tasks remain, and are removed by a later save. */

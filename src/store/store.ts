@@ -106,6 +106,14 @@ export interface CopyOptions extends StoreCallOptions {
   readonly from?: string;
 }
 
+export interface AddCopiesOptions extends StoreCallOptions {
+  /** The places that have a copy. */
+  readonly holders: readonly string[];
+  readonly wanted: number;
+  /** A new copy with another checksum is removed. */
+  readonly crc32c: number;
+}
+
 export interface BlobDigest {
   readonly size: number;
   readonly crc32c: number;
@@ -135,6 +143,11 @@ export interface Store {
   remove(name: string, options?: PlaceOptions): Promise<void>;
   /** Makes another copy, at the place `to`. Not supported by stores with a single place. */
   copy(name: string, to: string, options?: CopyOptions): Promise<void>;
+  /**
+   * Makes copies at further places, on other hosts first, until there are `wanted` or no place can take one; resolves with
+   * all places. Only in stores with several places.
+   */
+  addCopies?(name: string, options: AddCopiesOptions): Promise<readonly string[]>;
   /** Removes abandoned uploads; returns how many. */
   sweep(options?: { readonly olderThanMs?: number | undefined }): Promise<number>;
   close(): Promise<void>;

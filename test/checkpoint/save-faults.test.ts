@@ -1,4 +1,5 @@
 /** Failing saves and concurrent chiefs: a committed checkpoint is complete, and nothing else is visible. */
+import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Manifest } from '../../src/checkpoint/manifest.js';
 import { fileBlob, stampOf } from '../../src/checkpoint/names.js';
@@ -117,6 +118,41 @@ describe('a task that goes offline', () => {
     await cluster.save(chief, 2, { meta });
     cluster.disks.at('ps/0').isAway = false;
     expect(steps(await expectComplete())).toEqual([2]);
+  });
+
+  it('after it took a copy, and returns with an empty disk: there is another copy before the commit', async () => {
+    const chief = cluster.chief();
+    const places = (await cluster.save(chief, 1)).files[0]!.places as [string, string];
+    const [owner, holder] = places;
+    const meta = () => {
+      rmSync(cluster.disks.at(holder).root, { recursive: true });
+      return Buffer.from('a graph');
+    };
+    const manifest = await cluster.save(chief, 2, { meta });
+    const now = manifest.files[0]!.places;
+    expect(now).toHaveLength(2);
+    expect(await chief.list().then(steps)).toEqual([2, 1]);
+    cluster.disks.at(owner).isAway = true;
+    await cluster.set(777_777);
+    await chief.restore(manifest, { variables: cluster.variables });
+    expect(await cluster.step()).toBe(2);
+    cluster.disks.at(owner).isAway = false;
+  });
+
+  it('after it took a copy, and no other task has room for one: the save says that a copy is missing', async () => {
+    const chief = cluster.chief();
+    const { places } = (await cluster.save(chief, 1)).files[0]!;
+    const meta = () => {
+      rmSync(cluster.disks.at(places[1]!).root, { recursive: true });
+      for (const disk of cluster.disks.all) disk.isFull = (name) => name.includes('.data-00000');
+      return Buffer.from('a graph');
+    };
+    await cluster.set(2);
+    const outcome = await chief.save(cluster.request(2, { meta }));
+    expect(outcome!.shortfall).toBe(1);
+    expect(outcome!.manifest.files[0]!.places).toEqual([places[0]]);
+    expect(outcome!.manifest.replicas).toBe(1);
+    expect(steps(await expectComplete())).toEqual([2, 1]);
   });
 
   it('with data of the newest checkpoint: no older checkpoint is removed', async () => {

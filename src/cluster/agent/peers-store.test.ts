@@ -163,6 +163,22 @@ describe('peers', { timeout: 120_000 }, () => {
     }
   });
 
+  it('add copies on other hosts first, and none of other bytes', async () => {
+    const hosts = { 'ps/0': 'A', 'ps/1': 'A', 'ps/2': 'B', 'ps/3': 'C' } as Record<string, string>;
+    const [first, second] = await start(4, { replicas: 0, hosts: (place) => hosts[place]! });
+    const bytes = randomBytes(3_000_000);
+    const { places: holders, crc32c: sum } = await first.store.put('ckpt/a', bytes);
+    const more = await second.store.addCopies('ckpt/a', { holders, wanted: 3, crc32c: sum });
+    expect([...more].sort()).toEqual(['ps/0', 'ps/2', 'ps/3']);
+    expect([...(await first.store.locate('ckpt/a'))].sort()).toEqual(['ps/0', 'ps/2', 'ps/3']);
+    const all = await second.store.addCopies('ckpt/a', { holders: more, wanted: 9, crc32c: sum });
+    expect([...all].sort()).toEqual(['ps/0', 'ps/1', 'ps/2', 'ps/3']);
+
+    await first.store.put('ckpt/b', bytes);
+    expect(await second.store.addCopies('ckpt/b', { holders, wanted: 2, crc32c: sum ^ 1 })).toEqual(holders);
+    expect(await first.store.locate('ckpt/b')).toEqual(holders);
+  });
+
   it('use another task of the same host when there is no other host', async () => {
     const [first] = await start(3, { hosts: () => 'A' });
     const result = await first.store.put('x', Buffer.from('x'));

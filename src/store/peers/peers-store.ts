@@ -14,6 +14,7 @@ import type { DirectoryStore } from '../disk/directory-store.js';
 import { copyInto } from '../disk/read-into.js';
 import { checkedRange, digestOf, guarded, sourceOf } from '../sources.js';
 import type {
+  AddCopiesOptions,
   BlobDigest,
   BlobInfo,
   BlobListOptions,
@@ -32,7 +33,9 @@ import {
   checkOwn,
   type PeerBlob,
   type PeerBlobs,
+  type PeerMember,
   type PeerReadOptions,
+  PeerRefusal,
   type Peers,
   ranked,
   replicaCandidates,
@@ -319,6 +322,33 @@ export class PeersStore implements Store {
     const except = new Set([to]);
     const source: BlobSource = (start) => this.#readAnywhere(name, { signal, timeoutMs, start }, except);
     await this.#at(to).write(name, source, { signal, timeoutMs, size });
+  }
+
+  async addCopies(
+    name: string,
+    { holders, wanted, crc32c, ...bounds }: AddCopiesOptions,
+  ): Promise<readonly string[]> {
+    const places = [...holders];
+    const hostOf = new Map(this.#peers.members().map(({ place, host }) => [place, host]));
+    const isFree = ({ place, alive }: PeerMember) =>
+      (alive || place === this.self) && !places.includes(place);
+    const free = [...ranked(name, this.#peers.members().filter(isFree))];
+    const sharesHost = ({ host }: PeerMember) => Number(places.some((place) => hostOf.get(place) === host));
+    while (places.length < wanted && free.length > 0) {
+      const [next] = [...free].sort((a, b) => sharesHost(a) - sharesHost(b) || (a.turn ?? 0) - (b.turn ?? 0));
+      const { place } = next!;
+      free.splice(free.indexOf(next!), 1);
+      try {
+        await this.copy(name, place, bounds);
+        const isSame = (await this.digest(name, { ...bounds, place })).crc32c === crc32c;
+        if (isSame) places.push(place);
+        else await this.remove(name, { ...bounds, place });
+      } catch (error) {
+        if (bounds.signal?.aborted || error instanceof PeerRefusal) throw error;
+        this.#log?.(`no copy of ${name} at ${place}: ${describeError(error)}`);
+      }
+    }
+    return places;
   }
 
   /** Sweeps this task's own disk; the others sweep theirs. */
