@@ -47,6 +47,7 @@ export class LabProcess implements AsyncDisposable {
   readonly #watchers = new Set<() => void>();
   #output = '';
   #exit: Exit | undefined;
+  #isOver = false;
 
   private constructor(launch: Launch, options: StartOptions, keepBytes: boolean) {
     this.#title = `${launch.title} on ${launch.host}`;
@@ -82,6 +83,11 @@ export class LabProcess implements AsyncDisposable {
 
   get running(): boolean {
     return this.#exit === undefined && this.pid > 0;
+  }
+
+  /** Whether it has ended and all its output has arrived. */
+  get isOver(): boolean {
+    return this.#isOver;
   }
 
   /** What the process printed, both streams in the order of arrival. */
@@ -174,7 +180,9 @@ export class LabProcess implements AsyncDisposable {
       const finish = () => {
         clearTimeout(drain);
         log?.end();
-        if (this.#exit !== undefined) resolve(this.#exit);
+        if (this.#exit === undefined) return;
+        this.#isOver = true;
+        resolve(this.#exit);
       };
       this.#child.once('error', (cause) => {
         log?.end();

@@ -6,8 +6,6 @@ import { eventIn } from './task-log.js';
 interface Cursor {
   /** The number of lines that were read. */
   read: number;
-  /** Whether the process has ended and all its lines have arrived. */
-  isClosed: boolean;
   /** Whether its end is in the history. */
   hasEnded: boolean;
 }
@@ -46,12 +44,8 @@ export class Recorder {
   #eventsOf(process: number): HistoryEvent[] {
     const { name: task, lines, process: running } = this.#cluster.started[process]!;
     const known = this.#cursors[process];
-    const cursor = known ?? { read: 0, isClosed: false, hasEnded: false };
+    const cursor = known ?? { read: 0, hasEnded: false };
     this.#cursors[process] = cursor;
-    if (!known)
-      void running.exited.finally(() => {
-        cursor.isClosed = true;
-      });
     if (cursor.hasEnded) return [];
     const events: HistoryEvent[] = [];
     if (!known) events.push({ type: 'started', at: lines[0]?.at ?? Date.now(), process, task });
@@ -60,7 +54,7 @@ export class Recorder {
       const event = eventIn(text);
       if (event) events.push({ ...event, at, process } as HistoryEvent);
     }
-    if (cursor.isClosed) {
+    if (running.isOver) {
       cursor.hasEnded = true;
       events.push({ type: 'ended', at: lines.at(-1)?.at ?? Date.now(), process });
     }
