@@ -1,5 +1,6 @@
 /** Rejects options with a name that does not exist: they would be ignored. Programs in JavaScript have no other check. */
 import { invalid } from './errors.js';
+import { type OrNull, withoutNull } from './null-options.js';
 
 /** The names of all options; the compiler checks that none is missing. */
 export type Names<T> = Readonly<Record<keyof T, true>>;
@@ -38,4 +39,15 @@ export function checkNames(given: unknown, known: object, message: (name: string
   throw invalid(message(unknown), {
     hint: `${meant}The options there are ${Object.keys(known).join(', ')}.`,
   });
+}
+
+/** The options without those that are null; see `withoutNull`. `what` has them: `a Saver`. */
+export function knownOptions<O extends object>(
+  given: OrNull<O> | null | undefined,
+  names: Names<O>,
+  what: string,
+  kept: readonly (keyof O)[] = [],
+): O {
+  checkNames(given, names, (name) => `${what} has no option '${name}'`);
+  return withoutNull<O>(given, kept);
 }

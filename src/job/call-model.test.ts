@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { described } from '../../test/described.js';
 import type { Output } from '../graph/operation.js';
+import { range } from '../input/dataset/sources.js';
 import { constant } from '../ops/creation.js';
 import { sum } from '../ops/math.js';
 import { GradientDescentOptimizer } from '../optimizers/gradient-descent.js';
@@ -48,6 +49,17 @@ test.each([
   ],
 ])('%s is an error that says so', (_title, model, pattern) => {
   expect(() => buildTrainingGraph(jobOf(model))).toThrow(described(pattern));
+});
+
+test.each([
+  ['a number', () => 3, /returns values without names\n.*Name each one/s],
+  ['a tensor', () => constant([1]), /returns values without names/],
+  ['a list', () => [constant([1])], /returns values without names/],
+  ['a dataset of numbers', () => range(3), /returns values without names/],
+  ['a promise', async () => ({ x: constant([1]) }), /returns a promise\n.*remove async/s],
+])('%s as input is an error that says so', (_title, input, pattern) => {
+  const job = defineJob({ name: 'j', input: input as never, model: parts as never, train: { lastStep: 1 } });
+  expect(() => buildTrainingGraph(job)).toThrow(described(pattern));
 });
 
 test('a name that is too long is not said to have wrong letters', () => {

@@ -1,4 +1,4 @@
-/** Calls the model function of a job, and checks what it returns: programs in JavaScript have no other check. */
+/** Calls the model function of a job, and checks what it and the input return: programs in JavaScript have no other check. */
 import { invalid } from '../errors/errors.js';
 import { closestName, type Names } from '../errors/option-names.js';
 import type { OutputLike } from '../graph/operation.js';
@@ -55,6 +55,24 @@ export function callModel(
     ...(given as unknown as JobModel),
     outputs: (given.outputs ?? {}) as JobModel['outputs'] & object,
   };
+}
+
+/** How errors name the input of a job. */
+export const inputName = (job: JobDefinition): string => `The input of job '${job.name}'`;
+
+/** What the input of a job, or of its evaluation, returns must have names; `what` returns it. */
+export function checkInput(what: string, input: unknown): void {
+  if (input instanceof Promise) {
+    input.catch(() => {});
+    throw invalid(`${what} returns a promise`, {
+      hint: 'The input builds a graph, which needs no await: remove async. Read what it needs before defineJob.',
+    });
+  }
+  const isNamed = typeof input === 'object' && input !== null && !Array.isArray(input) && !isOutput(input);
+  if (isNamed || input === undefined) return;
+  throw invalid(`${what} returns values without names`, {
+    hint: 'Name each one: return { x, y }, or a dataset of such elements.',
+  });
 }
 
 function checkOutputs(what: string, outputs: unknown): void {

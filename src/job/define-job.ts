@@ -381,15 +381,19 @@ export const notElastic = (name: string, why: string): ShoalError =>
   });
 
 function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined): void {
-  const { everySecs, everySteps, pauseTimeoutSecs, keep = 0, replicas = 0, waitSecs = 0 } = checkpoint ?? {};
+  const { everySecs, everySteps, pauseTimeoutSecs, keep, replicas, waitSecs } = checkpoint ?? {};
   checkGatherMode(checkpoint?.gather, `train.checkpoint.gather of job '${name}'`);
-  const isPositive = (value: number | undefined) => value === undefined || value > 0;
-  const arePositive = [everySecs, everySteps, pauseTimeoutSecs].every(isPositive);
-  if (!arePositive || ![keep, replicas, waitSecs].every((value) => value >= 0)) {
-    throw invalid(
-      `train.checkpoint of job '${name}' contains an invalid number: ${JSON.stringify(checkpoint)}`,
-    );
-  }
+  const check = (
+    values: Readonly<Record<string, number | undefined>>,
+    least: string,
+    isValid: (value: number) => boolean,
+  ) => {
+    for (const [option, value] of Object.entries(values))
+      if (value !== undefined && !isValid(value))
+        throw invalid(`train.checkpoint.${option} of job '${name}' must be ${least}, it is ${value}`);
+  };
+  check({ everySecs, everySteps, pauseTimeoutSecs }, 'above 0', (value) => value > 0);
+  check({ keep, replicas, waitSecs }, 'at least 0', (value) => value >= 0);
 }
 
 function checkSummaries(name: string, summaries: SummariesOptions | false | undefined): void {

@@ -19,7 +19,7 @@ import type { Evaluation } from '../train/evaluation/evaluate.js';
 import { evaluateRepeatedly } from '../train/evaluation/evaluator.js';
 import type { Server } from '../train/task/server.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
-import { callModel } from './call-model.js';
+import { callModel, inputName } from './call-model.js';
 import type { JobDefinition } from './define-job.js';
 import { BestExports } from './exporting.js';
 import { evaluationsIn } from './task-directory.js';
@@ -95,7 +95,7 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
     getOrCreateGlobalStep(graph);
     const { evaluate = {} } = job;
     const given = evaluate.input ? evaluate.input({ params: job.params ?? {} }) : unshardedInput(job);
-    const input = modelInput(given);
+    const input = modelInput(evaluate.input ? `evaluate.input of job '${job.name}'` : inputName(job), given);
     const parts = { input, training: false, params: job.params ?? {} };
     const { loss, outputs = {} } = callModel(job, parts, ['loss']);
     const metrics = evaluate.metrics?.({ input, loss, outputs }) ?? { loss: mean(loss.toOutput()) };

@@ -9,7 +9,7 @@ import { signatureConstants } from '../saved-model/constants.js';
 import { nodesOf, reach } from '../saved-model/prune-graph.js';
 import { predictSignatureDef, type SignatureTensors } from '../saved-model/signature-def.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
-import { callModel } from './call-model.js';
+import { callModel, inputName } from './call-model.js';
 import type { InputValues, JobDefinition, JobOutputs, ModelInput } from './define-job.js';
 import { labelInputs } from './label-inputs.js';
 import { modelInput } from './training-graph.js';
@@ -137,7 +137,7 @@ function warnOfLabels(job: string, uses: readonly Use[], labels: readonly string
 /** Placeholders like the input of training, except for inputs that are given. */
 function placeholdersFor(job: JobDefinition, given: Partial<Input>): Partial<Input> {
   using scratch = new Graph();
-  const like = Object.entries(scratch.asDefault(() => modelInput(unshardedInput(job)))).map(
+  const like = Object.entries(scratch.asDefault(() => modelInput(inputName(job), unshardedInput(job)))).map(
     ([name, value]) => [name, describe(value)] as const,
   );
   return Object.fromEntries(

@@ -226,7 +226,13 @@ async function trainOnce(
           throw isLost ? new LastStepsLost(error) : error;
         });
     if (!made.interrupted && !hasDiverged) await checkpoints?.recordEnd();
-    const exported = hasDiverged ? undefined : await exports?.end(made);
+    const exported = hasDiverged
+      ? undefined
+      : await exports?.end(made).catch(async (error: unknown) => {
+          // The checkpoint is saved, and its holders are still there.
+          await training.gather(signal);
+          throw error;
+        });
     const interrupted = made.interrupted || (exports !== undefined && exported === undefined && !hasDiverged);
     const outputs = interrupted && server ? {} : await outputsOf(training, parts, signal);
     await endHooks(training, hooks, coordinator, log);
@@ -249,7 +255,7 @@ async function trainOnce(
   if (!result.interrupted) {
     const stay = (checkpoint ?? job.export) !== undefined;
     await training.finish({ stay, signal });
-  } else if (!isPreempted(signal)) await training.interrupted();
+  } else if (!isPreempted(signal)) await training.gather(AbortSignal.abort());
   await job.callbacks?.onEnd?.(result);
   return result;
 }

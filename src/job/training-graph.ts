@@ -18,7 +18,7 @@ import { GraphKeys } from '../variables/collections.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import { tablesInitializer } from '../variables/initialize.js';
 import type { Variable } from '../variables/variable.js';
-import { callModel } from './call-model.js';
+import { callModel, checkInput, inputName } from './call-model.js';
 import {
   type InputParts,
   type InputValues,
@@ -108,6 +108,7 @@ function inputOf(
   placement: Placement,
 ): Pick<TrainingGraph, 'shards' | 'inputLine'> & { readonly values: ModelInput<InputValues> } {
   const { index, count } = placement;
+  const what = inputName(job);
   let isOwn = false;
   const inputParts: InputParts = {
     params: job.params ?? {},
@@ -123,18 +124,26 @@ function inputOf(
   const given = typeof job.input === 'function' ? job.input(inputParts) : job.input;
   if (!(given instanceof Dataset || given instanceof ShardedFiles)) {
     if (job.train.elastic) throw notElastic(job.name, WHY_LEASED);
-    return { values: modelInput(given), shards: undefined, inputLine: undefined };
+    return { values: modelInput(what, given), shards: undefined, inputLine: undefined };
   }
   const leasing = leasingOf(job, given, { workers: count, isOwn });
   if (leasing.kind === 'whole')
-    return { values: modelInput(given as Dataset<InputValues>), shards: undefined, inputLine: leasing.line };
+    return {
+      values: modelInput(what, given as Dataset<InputValues>),
+      shards: undefined,
+      inputLine: leasing.line,
+    };
   const shards = shardParts(job, leasing, placement);
-  return { values: modelInput(shards.value), shards, inputLine: undefined };
+  return { values: modelInput(what, shards.value), shards, inputLine: undefined };
 }
 
-/** The input of the model from values, or from the elements of a dataset. */
-export function modelInput(given: InputValues | Dataset<InputValues> = {}): ModelInput<InputValues> {
+/** The input of the model from values, or from the elements of a dataset; `what` returns them. */
+export function modelInput(
+  what: string,
+  given: InputValues | Dataset<InputValues> = {},
+): ModelInput<InputValues> {
   const values = given instanceof Dataset ? (given.iterator().getNext() as InputValues) : given;
+  checkInput(what, values);
   return Object.fromEntries(
     Object.entries(values).map(([name, value]) => [
       name,

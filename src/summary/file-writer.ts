@@ -98,6 +98,11 @@ export class FileWriter {
     this.#events.write(step === undefined ? event : { ...event, step: toBigInt(step) });
   }
 
+  /** Whether nothing can be added any more. */
+  get isClosed(): boolean {
+    return this.#events.isClosed;
+  }
+
   /** Resolves when all added events are in the file; rejects if a write failed. */
   flush(): Promise<void> {
     return this.#events.flush();

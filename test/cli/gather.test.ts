@@ -141,6 +141,29 @@ test('none is, if the job says so: ls names the holders, and ps that are started
   );
 });
 
+test('it is complete too when the export after it fails', async () => {
+  const exports = JSON.stringify(join(home, 'worker-0/export'));
+  const blocked = `
+    import { writeFileSync } from 'node:fs';
+    import { defineJob, tf } from 'shoal';
+    export default defineJob({
+      name: 'tables',
+      input: () => ({ x: tf.constant([1, 2]) }),
+      model({ input: { x } }) {
+        const y = x.mul(tf.newVariable(tf.ones([2]), { name: 'w' }));
+        return { loss: y.square().mean(), optimizer: tf.train.sgd(0.01), outputs: { y } };
+      },
+      train: { lastStep: 30, checkpoint: { everySecs: 600 } },
+      export: {},
+      hooks: ({ isChief }) => [{ afterRun: () => void (isChief && writeFileSync(${exports}, '')) }],
+    });`;
+  writeFileSync(join(scratch, 'job.ts'), blocked);
+  const words = ['run', 'job.ts', '--ps', '2', '--workers', '2'];
+  const { code, stdout, stderr } = await shoal(words, { cwd: scratch });
+  expect(code, stdout + stderr).toBe(1);
+  expect(stdout).toMatch(/model\.ckpt-\d+ is complete in \S+checkpoints/);
+});
+
 test('after an interrupt it is not copied, and one warning names the command that does', async () => {
   const words = ['run', 'job.ts', '--ps', '2', '--workers', '2', '--', '1000000000', '100', 'last', '0'];
   const { child, output, ended } = startShoal(words, { cwd: scratch });

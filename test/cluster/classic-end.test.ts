@@ -51,6 +51,15 @@ describe('a program that never closes its server', () => {
   });
 });
 
+it('a ps does not take programs that fail before their session for the end of training', LONG, async () => {
+  await using tasks = await cluster(2, { MODE: 'early' });
+  const all = start(tasks, 2);
+  const codes = await Promise.all(all.map(({ exit }) => exit));
+  const printed = all.map(({ output }) => output()).join('\n---\n');
+  expect(codes, printed).toEqual([75, 1, 1]);
+  expect(all[0]?.output()).toMatch(/task:0, .*task:1 failed before the end/);
+});
+
 describe('a ps whose worker died without a leave message', () => {
   const LOST = { SHOAL_LOST_WORKER_MS: '6000' };
 

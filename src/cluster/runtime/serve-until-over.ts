@@ -12,8 +12,9 @@ import type { TrainingState } from '../task/training-end.js';
 import type { ClusterServer, JoinClusterOptions } from './cluster-server.js';
 
 const LOOK_MS = 250;
-/** When the wait for lost workers is logged first, and how often after that. */
+/** When the wait for lost workers, or for the first one, is logged first, and how often after that. */
 const FIRST_LINE_MS = 3000;
+const FIRST_EMPTY_LINE_MS = 20_000;
 const LINE_MS = 60_000;
 
 /**
@@ -120,8 +121,9 @@ function problemOf(
 
 /** Logs which workers a ps waits for, and for how much longer. */
 class WaitReporter {
-  #since: number | undefined;
-  #next = FIRST_LINE_MS;
+  #kind: TrainingState['kind'] = 'training';
+  #since = 0;
+  #next = 0;
 
   constructor(
     readonly task: TaskId,
@@ -129,14 +131,19 @@ class WaitReporter {
   ) {}
 
   update(state: TrainingState): void {
-    if (state.kind !== 'awaiting') {
-      this.#since = undefined;
-      this.#next = FIRST_LINE_MS;
+    if (state.kind !== this.#kind) {
+      this.#kind = state.kind;
+      this.#since = performance.now();
+      this.#next = state.kind === 'empty' ? FIRST_EMPTY_LINE_MS : FIRST_LINE_MS;
+    }
+    const waits = state.kind === 'awaiting' || state.kind === 'empty';
+    const waitedMs = performance.now() - this.#since;
+    if (!waits || waitedMs < this.#next) return;
+    this.#next += LINE_MS;
+    if (state.kind === 'empty') {
+      this.log?.(`${this.task} waits for workers: none has joined for ${Math.round(waitedMs / 1000)} s`);
       return;
     }
-    this.#since ??= performance.now();
-    if (performance.now() - this.#since < this.#next) return;
-    this.#next += LINE_MS;
     const seconds = Math.ceil(state.leftMs / 1000);
     const tasks = state.tasks.join(', ');
     const why = state.atStart ? 'failed at the start, before the first step' : 'died or preempted';

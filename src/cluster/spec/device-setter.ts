@@ -1,7 +1,8 @@
 /** Device placement for a replica: variables on the ps, everything else on the worker. */
 
 import { invalid } from '../../errors/errors.js';
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import { parseDevice } from '../../graph/device.js';
 import type { DeviceFunction, OpRequest } from '../../graph/scope.js';
 import { DTYPES, type DType } from '../../tensor/dtype.js';
@@ -63,9 +64,19 @@ const PS_OPS = [
   'BoostedTreesQuantileStreamResourceHandleOp',
 ];
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<ReplicaDeviceSetterOptions> = {
+  psTasks: true,
+  cluster: true,
+  psDevice: true,
+  workerDevice: true,
+  psOps: true,
+  psStrategy: true,
+};
+
 /** A device function for `tf.device`: TensorFlow 1's between-graph replication. */
 export function replicaDeviceSetter(given: OrNull<ReplicaDeviceSetterOptions> = {}): DeviceFunction | null {
-  const options = withoutNull<ReplicaDeviceSetterOptions>(given);
+  const options = knownOptions(given, OPTIONS, 'replicaDeviceSetter');
   const psTasks = options.psTasks ?? options.cluster?.numTasks('ps') ?? 0;
   if (!Number.isSafeInteger(psTasks) || psTasks < 0)
     throw invalid(`psTasks must be a non-negative integer, not ${psTasks}`);

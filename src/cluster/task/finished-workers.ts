@@ -29,6 +29,7 @@ export class FinishedWorkers {
   readonly #stopped = new Map<string, Stopped>();
   readonly #assumed = new Set<TaskId>();
   readonly #listeners = new Set<(task: TaskId) => void>();
+  #hasReportedEnd = false;
 
   constructor(task: ClusterTask) {
     this.#task = task;
@@ -83,6 +84,11 @@ export class FinishedWorkers {
     return this.#begun.has(keyOf(member));
   }
 
+  /** Whether this task has reported how its training ended. */
+  get hasReportedEnd(): boolean {
+    return this.#hasReportedEnd;
+  }
+
   /** Reports that the variables have values, and this task trains. */
   async reportBegun(): Promise<ReadonlyMap<TaskId, unknown>> {
     return this.#send({ finished: false, begun: true });
@@ -104,6 +110,7 @@ export class FinishedWorkers {
   }
 
   async #send(report: v.InferInput<typeof Report>): Promise<ReadonlyMap<TaskId, unknown>> {
+    this.#hasReportedEnd = report.finished || report.returns === true || report.stopped !== undefined;
     const task = this.#task;
     const failures = new Map<TaskId, unknown>();
     const others = task.members().filter((member) => member.task !== task.task && isPresent(member.status));

@@ -46,7 +46,7 @@ function cluster(
 
 it('is not over before a worker joined, nor while one is running', () => {
   const look = cluster();
-  expect(look(0)).toEqual({ kind: 'training' });
+  expect(look(0)).toEqual({ kind: 'empty' });
   expect(look(1, 'left', 'alive')).toEqual({ kind: 'training' });
   expect(look(5000, 'dead', 'suspect')).toEqual({ kind: 'training' });
 });

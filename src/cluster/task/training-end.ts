@@ -9,8 +9,9 @@ import { type TaskId, trains } from '../spec/task-id.js';
 import type { FinishedWorkers, Stopped } from './finished-workers.js';
 
 export type TrainingState =
-  /** No worker has joined yet, or some worker is running. */
   | { readonly kind: 'training' }
+  /** No worker has joined yet. */
+  | { readonly kind: 'empty' }
   /** No worker is running, and these died or were preempted. */
   | {
       readonly kind: 'awaiting';
@@ -69,7 +70,7 @@ export class TrainingEnd {
     for (const worker of running) this.#see(worker);
     if (workers.length === 0 || running.length > 0) {
       this.#awaitingSince = undefined;
-      return { kind: 'training' };
+      return { kind: workers.length === 0 ? 'empty' : 'training' };
     }
     const isLost = (member: Member) =>
       isListed(member.task) && (member.status === 'dead' ? !finished.has(member) : finished.returns(member));

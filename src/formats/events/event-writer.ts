@@ -71,6 +71,10 @@ export class EventFileWriter {
     this.write({ what: { case: 'fileVersion', value: EVENT_FILE_VERSION } });
   }
 
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
   /** Adds an event. Its default time is the time of the call. */
   write(event: EventInput): void {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `the event file ${this.path} is closed`);

@@ -1,7 +1,11 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
 import { Session } from '../../session/session.js';
+import { FileWriter } from '../../summary/file-writer.js';
 import { RecoveryGuard } from '../recovery/recovery-guard.js';
 import { RetryingSaver } from './retrying-saver.js';
 import { Saver } from './saver.js';
@@ -48,6 +52,30 @@ test('the last save waits for the one before a ps leaves, and is not made twice'
   expect(await held).toBe(7);
   expect(await last).toBe(true);
   expect(paths).toEqual(['model.ckpt']);
+});
+
+test('a save is no failure because the event file was closed meanwhile', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'shoal-closed-events-'));
+  try {
+    const writer = new FileWriter(directory);
+    using graph = new Graph();
+    await using session = Session.open({ graph });
+    const saver = {
+      save: async (_: unknown, path: string) => {
+        await writer.close();
+        return `${path}-7`;
+      },
+      restore: async () => undefined,
+      latest: async () => undefined,
+    };
+    const lines: string[] = [];
+    const log = (line: string) => void lines.push(line);
+    const saves = new RetryingSaver({ saver: () => saver, path: 'model.ckpt', log, writer });
+    expect(await saves.save({ graph, run: session.run.bind(session) }, 7)).toBe(true);
+    expect(lines).toEqual([expect.stringMatching(/^saved model\.ckpt-7 in/)]);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
 });
 
 const FULL = new ShoalError('SHOAL_NO_SPACE', 'no space', { hint: 'free disk space on host-a:/data' });

@@ -147,7 +147,9 @@ export class RetryingSaver {
       this.#retryAt = undefined;
       this.#isAbandoned = false;
       this.#savedStep = stepOf(saved) ?? step;
-      writer?.addSessionLog('checkpoint', this.#savedStep, { checkpointPath: saved });
+      // A program that has failed closes its session, and the event file, during a save.
+      if (writer?.isClosed === false)
+        writer.addSessionLog('checkpoint', this.#savedStep, { checkpointPath: saved });
       const secs = (performance.now() - begun) / 1000;
       const name = label === undefined ? saved : label + saved.slice(saved.lastIndexOf('-'));
       log(`saved ${name} in ${secs.toFixed(1)} s`);

@@ -18,6 +18,7 @@ import { pushCheckpoint } from '../../checkpoint/transfer.js';
 import { SessionVariables } from '../../checkpoint/variable-access.js';
 import { describeError, invalid, isShoalError, ShoalError } from '../../errors/errors.js';
 import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import type { Graph } from '../../graph/graph.js';
 import { DirectoryStore, openFileStore } from '../../store/disk/directory-store.js';
 import { report, sweepOwn } from '../../store/disk/sweeping.js';
@@ -49,6 +50,29 @@ const DEFAULTS = { maxToKeep: 5, store: 'peers:', waitMs: 120_000 } as const;
 /** The owner of all variables without a cluster. */
 const LOCAL_OWNER = 'this process';
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<SaverOptions> = {
+  varList: true,
+  maxToKeep: true,
+  keepCheckpointEveryNHours: true,
+  sharded: true,
+  consistency: true,
+  pauseTimeoutSecs: true,
+  store: true,
+  blobs: true,
+  namespace: true,
+  job: true,
+  findEnd: true,
+  waitMs: true,
+  strict: true,
+  writeMetaGraph: true,
+  whenBusy: true,
+  gather: true,
+  log: true,
+  onProgress: true,
+  input: true,
+};
+
 export class Saver implements SaverLike {
   readonly #options: SaverOptions;
   readonly #contexts = new WeakMap<object, Map<string, Context>>();
@@ -57,7 +81,7 @@ export class Saver implements SaverLike {
   #pinned: ReadonlySet<string> = new Set();
 
   constructor(given: OrNull<SaverOptions> = {}) {
-    const options = withoutNull(given);
+    const options = knownOptions(given, OPTIONS, 'a Saver');
     const { maxToKeep = DEFAULTS.maxToKeep } = options;
     if (!Number.isInteger(maxToKeep) || maxToKeep < 0)
       throw invalid(`maxToKeep must be an integer of at least 0; it is ${maxToKeep}`);

@@ -136,8 +136,8 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   readonly leased: LeasedInput | undefined;
   /** The chief of synchronous training makes the steps of the others possible: waits for their last ones, or a stop. */
   outlast(stop: AbortSignal | undefined): Promise<void>;
-  /** Training was interrupted and nothing is copied: logs how to copy the last checkpoint. */
-  interrupted(): Promise<void>;
+  /** Completes the last checkpoint on the disk of the chief. With a signal that has fired it logs how to do that later. */
+  gather(signal: AbortSignal): Promise<void>;
   /**
    * Reports that this task makes no more steps. With `stay` it waits for the work of other tasks (see LastSteps). From
    * then on the process runs only as long as it has other work.
@@ -265,7 +265,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   });
   const chiefWatch =
     server && !isChief && options.savesCheckpoints
-      ? new ChiefWatch({ task: server.task, returns: (chief) => server.finished.returns(chief), log })
+      ? new ChiefWatch({ task: server.task, finished: server.finished, log })
       : undefined;
   const globalStep = globalStepOf(runner);
   const fallingStepWatch =
@@ -299,8 +299,8 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     async outlast(stop) {
       if (server?.checkpoints.lastSteps.leads) await waitForLastSteps(runner, { signal: stop, log });
     },
-    async interrupted() {
-      if (isChief) await gathering.end(AbortSignal.abort());
+    async gather(stop) {
+      if (isChief) await gathering.end(stop);
     },
     async finish({ stay, signal: stop, failed = false }) {
       try {

@@ -1,7 +1,8 @@
 /** The ops around a model that a training session needs; those not given come from the graph or from defaults. */
 
 import { invalid } from '../../errors/errors.js';
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import type { Feeds } from '../../session/feeds.js';
@@ -32,6 +33,19 @@ export interface ScaffoldOptions {
   readonly saver?: SaverLike;
 }
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<ScaffoldOptions> = {
+  initOp: true,
+  initFeedDict: true,
+  initFn: true,
+  readyOp: true,
+  readyForLocalInitOp: true,
+  localInitOp: true,
+  localInitFeedDict: true,
+  summaryOp: true,
+  saver: true,
+};
+
 export class Scaffold {
   readonly initFn: ScaffoldOptions['initFn'];
   readonly initFeedDict: Feeds | undefined;
@@ -44,7 +58,7 @@ export class Scaffold {
   #saver: SaverLike | undefined;
 
   constructor(given: OrNull<ScaffoldOptions> = {}) {
-    const options = withoutNull(given);
+    const options = knownOptions(given, OPTIONS, 'a Scaffold');
     this.initFn = options.initFn;
     this.initFeedDict = options.initFeedDict;
     this.localInitFeedDict = options.localInitFeedDict;

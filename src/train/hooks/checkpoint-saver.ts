@@ -7,7 +7,8 @@
 
 import type { Hold } from '../../checkpoint/save.js';
 import { describeError, invalid } from '../../errors/errors.js';
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
@@ -73,6 +74,21 @@ export interface CheckpointSaverOptions {
   readonly now?: () => number;
 }
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<CheckpointSaverOptions> = {
+  checkpointDir: true,
+  saveSecs: true,
+  saveSteps: true,
+  saver: true,
+  scaffold: true,
+  checkpointBasename: true,
+  listeners: true,
+  background: true,
+  lastAttempts: true,
+  lastSaveSecs: true,
+  now: true,
+};
+
 export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   /** How long the last save may be tried again. @internal */
   override readonly endMs: number;
@@ -92,7 +108,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
 
   constructor(given: OrNull<CheckpointSaverOptions>) {
     super();
-    const options = withoutNull(given);
+    const options = knownOptions(given, OPTIONS, 'a CheckpointSaverHook');
     this.#options = options;
     const { saveSecs, saveSteps, now, lastAttempts } = options;
     const { lastSaveSecs = lastAttempts === undefined ? LAST_SAVE_MS / 1000 : 0 } = options;

@@ -102,7 +102,7 @@ describe('SecondOrStepTimer', () => {
 
   it('takes either seconds or steps, above 0', () => {
     expect(() => new SecondOrStepTimer({})).toThrow(/either/);
-    expect(() => new SecondOrStepTimer({ everySecs: 1, everySteps: 1 })).toThrow(/not both/);
+    expect(() => new SecondOrStepTimer({ everySecs: 1, everySteps: 1 })).toThrow(/set one of them/);
     expect(() => new SecondOrStepTimer({ everySteps: 0 })).toThrow(/above 0/);
   });
 });

@@ -1,7 +1,8 @@
 /** Logs the values of tensors: every so many runs or seconds, at the end, or both. */
 
 import { invalid } from '../../errors/errors.js';
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import type { OutputLike } from '../../graph/operation.js';
 import { Tensor } from '../../tensor/tensor.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -34,6 +35,17 @@ export interface LoggingTensorOptions {
   readonly now?: () => number;
 }
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<LoggingTensorOptions> = {
+  tensors: true,
+  everyNIter: true,
+  everyNSecs: true,
+  atEnd: true,
+  formatter: true,
+  log: true,
+  now: true,
+};
+
 export class LoggingTensorHook extends SessionRunHook<TensorsByTag> {
   readonly #options: LoggingTensorOptions;
   readonly #timer: SecondOrStepTimer | undefined;
@@ -44,7 +56,7 @@ export class LoggingTensorHook extends SessionRunHook<TensorsByTag> {
 
   constructor(given: OrNull<LoggingTensorOptions>) {
     super();
-    const options = withoutNull(given);
+    const options = knownOptions(given, OPTIONS, 'a LoggingTensorHook');
     this.#options = options;
     const { tensors, everyNIter, everyNSecs, atEnd = false, now } = options;
     const onlyAtEnd = atEnd && everyNIter === undefined && everyNSecs === undefined;

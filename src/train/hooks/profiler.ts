@@ -2,7 +2,8 @@
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import { makeDirectory } from '../../files/directories.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
@@ -29,6 +30,14 @@ export interface ProfilerOptions {
   readonly now?: () => number;
 }
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<ProfilerOptions> = {
+  saveSteps: true,
+  saveSecs: true,
+  outputDir: true,
+  now: true,
+};
+
 export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
   readonly #outputDir: string;
   readonly #timer: SecondOrStepTimer;
@@ -40,7 +49,7 @@ export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
 
   constructor(given: OrNull<ProfilerOptions>) {
     super();
-    const { saveSteps, saveSecs, outputDir = '.', now } = withoutNull(given);
+    const { saveSteps, saveSecs, outputDir = '.', now } = knownOptions(given, OPTIONS, 'a ProfilerHook');
     this.#outputDir = outputDir;
     this.#timer = new SecondOrStepTimer({ everySecs: saveSecs, everySteps: saveSteps, now });
   }

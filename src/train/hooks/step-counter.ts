@@ -1,5 +1,6 @@
 /** Reports the steps per second of all workers together: in the log, and as the summary `global_step/sec`. */
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -27,6 +28,15 @@ export interface StepCounterOptions {
   readonly now?: () => number;
 }
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<StepCounterOptions> = {
+  everyNSteps: true,
+  everyNSecs: true,
+  outputDir: true,
+  summaryWriter: true,
+  now: true,
+};
+
 export class StepCounterHook extends SessionRunHook<Tensor<'int64'>> {
   readonly #options: StepCounterOptions;
   readonly #timer: SecondOrStepTimer;
@@ -39,7 +49,7 @@ export class StepCounterHook extends SessionRunHook<Tensor<'int64'>> {
 
   constructor(given: OrNull<StepCounterOptions> = {}) {
     super();
-    const options = withoutNull(given);
+    const options = knownOptions(given, OPTIONS, 'a StepCounterHook');
     this.#options = options;
     const { everyNSecs, everyNSteps = everyNSecs === undefined ? 100 : undefined, now } = options;
     this.#timer = new SecondOrStepTimer({ everySecs: everyNSecs, everySteps: everyNSteps, now });

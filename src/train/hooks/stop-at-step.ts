@@ -4,7 +4,8 @@
  */
 
 import { invalid } from '../../errors/errors.js';
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import type { Output } from '../../graph/operation.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { Coordinator } from '../recovery/coordinator.js';
@@ -25,6 +26,12 @@ export interface StopAtStepOptions {
   readonly lastStep?: number;
 }
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<StopAtStepOptions> = {
+  numSteps: true,
+  lastStep: true,
+};
+
 export class StopAtStepHook extends SessionRunHook<Tensor<'int64'>> {
   readonly #numSteps: number | undefined;
   #lastStep: number | undefined;
@@ -32,7 +39,7 @@ export class StopAtStepHook extends SessionRunHook<Tensor<'int64'>> {
 
   constructor(given: OrNull<StopAtStepOptions>) {
     super();
-    const { numSteps, lastStep } = withoutNull(given);
+    const { numSteps, lastStep } = knownOptions(given, OPTIONS, 'a StopAtStepHook');
     if ((numSteps === undefined) === (lastStep === undefined)) {
       throw invalid('StopAtStepHook needs exactly one of numSteps and lastStep');
     }

@@ -1,7 +1,8 @@
 /** Writes summaries to the event file: of the first step, then every so many steps or seconds. */
 
 import { invalid } from '../../errors/errors.js';
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -39,6 +40,17 @@ export interface SummarySaverResults {
   readonly summaries?: readonly Tensor<'string'>[];
 }
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<SummarySaverOptions> = {
+  saveSteps: true,
+  saveSecs: true,
+  outputDir: true,
+  summaryWriter: true,
+  summaryOp: true,
+  scaffold: true,
+  now: true,
+};
+
 export class SummarySaverHook extends SessionRunHook<SummarySaverResults> {
   readonly #options: SummarySaverOptions;
   readonly #timer: SecondOrStepTimer;
@@ -49,7 +61,7 @@ export class SummarySaverHook extends SessionRunHook<SummarySaverResults> {
 
   constructor(given: OrNull<SummarySaverOptions>) {
     super();
-    const options = withoutNull(given);
+    const options = knownOptions(given, OPTIONS, 'a SummarySaverHook');
     if (!options.summaryOp && !options.scaffold)
       throw invalid('SummarySaverHook needs a summaryOp or a scaffold');
     this.#options = options;

@@ -26,7 +26,12 @@ export class SecondOrStepTimer {
     this.#everySteps = everySteps ?? undefined;
     this.#now = now;
     if ((this.#everySecs === undefined) === (this.#everySteps === undefined)) {
-      throw invalid('Set either an interval in seconds or one in steps, not both');
+      const both = this.#everySecs !== undefined;
+      throw invalid(
+        both
+          ? 'An interval in seconds and one in steps are set: set one of them'
+          : 'No interval is set, neither in seconds nor in steps',
+      );
     }
     const every = this.#everySecs ?? this.#everySteps;
     if (!((every as number) > 0)) throw invalid(`The interval must be above 0, it is ${every}`);

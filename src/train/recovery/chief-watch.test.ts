@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Member } from '../../cluster/membership/types.js';
 import { taskId } from '../../cluster/spec/task-id.js';
 import { TaskEvents } from '../../cluster/task/task-events.js';
-import { ChiefWatch } from './chief-watch.js';
+import { ChiefWatch, type ChiefWatchOptions } from './chief-watch.js';
 
 const [CHIEF, WORKER] = [taskId('worker', 0), taskId('worker', 1)];
 const MINUTE_MS = 60_000;
@@ -10,12 +10,14 @@ const MINUTE_MS = 60_000;
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-function watched() {
+function watched(
+  finished: ChiefWatchOptions['finished'] = { returns: () => true, stopped: () => undefined },
+) {
   const events = new TaskEvents();
   const lines: string[] = [];
   const member = (task: string) => ({ task, step: 42 }) as Member;
   const task = { task: WORKER, chief: CHIEF, events, member };
-  const watch = new ChiefWatch({ task, returns: () => true, log: (line) => lines.push(line) });
+  const watch = new ChiefWatch({ task, finished, log: (line) => lines.push(line) });
   const emit = (type: 'lost' | 'left' | 'back', of = CHIEF) => {
     if (type === 'lost') events.emit({ type, member: member(of), why: 'refused' });
     else if (type === 'left') events.emit({ type, member: member(of) });
@@ -47,6 +49,21 @@ it('logs that the chief was preempted', () => {
   expect(lines).toEqual([
     expect.stringContaining('task:0, was preempted: nothing is saved, from about step 42 on'),
   ]);
+});
+
+it('logs that the chief has failed, and not that it has finished', () => {
+  const failed = watched({ returns: () => false, stopped: () => 'failed' });
+  failed.emit('left');
+  vi.advanceTimersByTime(MINUTE_MS);
+  failed.watch[Symbol.dispose]();
+  expect(failed.lines).toEqual([
+    expect.stringContaining('task:0, has failed: nothing is saved, from about step 42 on'),
+    expect.stringContaining('task:0, has been away for 1 min: nothing is saved'),
+  ]);
+  const finished = watched({ returns: () => false, stopped: () => undefined });
+  finished.emit('left');
+  finished.watch[Symbol.dispose]();
+  expect(finished.lines).toEqual([]);
 });
 
 it('does not log the loss of another task, or after the end of training', () => {

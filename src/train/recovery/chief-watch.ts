@@ -1,13 +1,23 @@
-/** Logs on a worker that nothing is saved while the chief is lost or preempted: at once, and every minute. */
+/** Logs on a worker that nothing is saved while the chief is lost, preempted or has failed: at once, and every minute. */
 import type { Identity } from '../../cluster/membership/map.js';
 import type { ClusterTask } from '../../cluster/task/cluster-task.js';
+import type { FinishedWorkers } from '../../cluster/task/finished-workers.js';
 
 const EVERY_MS = 60_000;
 
+/** How the absence of the chief is described, at first and later. */
+interface Absence {
+  readonly now: string;
+  readonly later: string;
+}
+const LOST: Absence = { now: 'is lost', later: 'lost' };
+const PREEMPTED: Absence = { now: 'was preempted', later: 'away' };
+const FAILED: Absence = { now: 'has failed', later: 'away' };
+
 export interface ChiefWatchOptions {
   readonly task: Pick<ClusterTask, 'task' | 'chief' | 'events' | 'member'>;
-  /** Whether a chief that has left will be started again. */
-  readonly returns: (chief: Identity) => boolean;
+  /** What is known about the end of workers. */
+  readonly finished: Pick<FinishedWorkers, 'returns' | 'stopped'>;
   readonly log: (line: string) => void;
 }
 
@@ -21,21 +31,27 @@ export class ChiefWatch implements Disposable {
     const { chief, events } = options.task;
     this.#stop = events.on('*', (event) => {
       if (!('member' in event) || event.member.task !== chief) return;
-      const isPreempted = event.type === 'left' && options.returns(event.member);
-      if (event.type === 'lost' || isPreempted) this.#begin(isPreempted);
+      const absence =
+        event.type === 'lost' ? LOST : event.type === 'left' ? this.#afterLeaving(event.member) : undefined;
+      if (absence) this.#begin(absence);
       else if (event.type === 'back' || event.type === 'left') clearInterval(this.#timer);
     });
   }
 
-  #begin(isPreempted: boolean): void {
+  #afterLeaving(chief: Identity): Absence | undefined {
+    const { finished } = this.#options;
+    if (finished.returns(chief)) return PREEMPTED;
+    return finished.stopped(chief) === 'failed' ? FAILED : undefined;
+  }
+
+  #begin({ now, later }: Absence): void {
     const { task, log } = this.#options;
     const step = task.member(task.task)?.step ?? undefined;
     const since = step === undefined ? '' : `, from about step ${step} on`;
     const begun = performance.now();
     const report = () => {
       const minutes = Math.round((performance.now() - begun) / 60_000);
-      const now = isPreempted ? 'was preempted' : 'is lost';
-      const how = minutes === 0 ? now : `has been ${isPreempted ? 'away' : 'lost'} for ${minutes} min`;
+      const how = minutes === 0 ? now : `has been ${later} for ${minutes} min`;
       log(`the chief, ${task.chief}, ${how}: nothing is saved${since} until it is started again`);
     };
     clearInterval(this.#timer);

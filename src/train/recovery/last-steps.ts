@@ -11,6 +11,7 @@ import { type TaskId, trains } from '../../cluster/spec/task-id.js';
 import type { ClusterTask } from '../../cluster/task/cluster-task.js';
 import type { FinishedWorkers } from '../../cluster/task/finished-workers.js';
 import { firstLineOf, isShoalError } from '../../errors/errors.js';
+import type { Log } from '../../text/log.js';
 
 /** How long a worker stays for the chief's last checkpoint; the chief may train for much longer. */
 const STAY_MS = 60_000;
@@ -27,7 +28,7 @@ export interface LastStepsOptions {
 
 export interface FinishOptions {
   readonly signal?: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   /** Whether the chief stays for the exports of other workers, and a worker for the chief's last checkpoint. */
   readonly stay: boolean;
   /** Default: a minute. */
@@ -147,6 +148,13 @@ export class LastSteps {
       members
         .filter((member) => member.task === chief && isPresent(member.status) && !this.#finished.has(member))
         .map((member) => member.task);
+    const hasFailed = (member: Member | undefined) =>
+      member !== undefined && this.#finished.stopped(member) === 'failed';
+    if (hasFailed(task.member(chief)))
+      log(
+        `${chief} has failed: steps after its last checkpoint are not saved, and are made again when it is started again`,
+        'warn',
+      );
     if (isChiefTraining(task.members()).length === 0) return;
     const unreported = failures.get(chief);
     if (unreported !== undefined) {

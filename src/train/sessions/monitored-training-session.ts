@@ -11,7 +11,8 @@
  */
 
 import { throwIfAborted } from '../../async/deadline.js';
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import { defaultLog, type Log } from '../../text/log.js';
 import { Saver } from '../checkpoints/saver.js';
@@ -69,6 +70,37 @@ export interface MonitoredTrainingOptions extends PlaceOptions {
   readonly log?: Log;
 }
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<MonitoredTrainingOptions> = {
+  graph: true,
+  isChief: true,
+  checkpointDir: true,
+  scaffold: true,
+  hooks: true,
+  chiefOnlyHooks: true,
+  saveCheckpointSecs: true,
+  saveCheckpointSteps: true,
+  lastSaveSecs: true,
+  saveSummariesSecs: true,
+  saveSummariesSteps: true,
+  logStepCountSteps: true,
+  stopGracePeriodSecs: true,
+  summaryDir: true,
+  saveInBackground: true,
+  signal: true,
+  log: true,
+  server: true,
+  master: true,
+  config: true,
+  maxWaitSecs: true,
+  stepTimeoutSecs: true,
+  recovery: true,
+  gather: true,
+  onRecovery: true,
+  gate: true,
+  onOpen: true,
+};
+
 /** For these null is none, not the default. */
 const MEANINGFUL_NULLS = [
   'saveCheckpointSecs',
@@ -89,7 +121,9 @@ export async function MonitoredTrainingSession<T>(
   options: OrNull<MonitoredTrainingOptions> = {},
   body?: (session: MonitoredSession) => Promise<T>,
 ): Promise<MonitoredSession | T | undefined> {
-  const session = await createSession(withoutNull(options, MEANINGFUL_NULLS));
+  const session = await createSession(
+    knownOptions(options, OPTIONS, 'MonitoredTrainingSession', MEANINGFUL_NULLS),
+  );
   if (!body) return session;
   let result: T | undefined;
   try {

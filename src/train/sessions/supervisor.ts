@@ -12,7 +12,8 @@
 
 import { throwIfAborted, withDeadline } from '../../async/deadline.js';
 import { describeError, invalid } from '../../errors/errors.js';
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter, Step } from '../../summary/file-writer.js';
@@ -77,6 +78,38 @@ export interface ManagedSessionOptions {
   readonly startStandardServices?: boolean;
 }
 
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<SupervisorOptions> = {
+  graph: true,
+  isChief: true,
+  logdir: true,
+  summaryOp: true,
+  saver: true,
+  globalStep: true,
+  saveModelSecs: true,
+  lastSaveSecs: true,
+  saveSummariesSecs: true,
+  stopGraceSecs: true,
+  checkpointBasename: true,
+  signal: true,
+  log: true,
+  initOp: true,
+  initFeedDict: true,
+  initFn: true,
+  readyOp: true,
+  readyForLocalInitOp: true,
+  localInitOp: true,
+  localInitFeedDict: true,
+  config: true,
+  maxWaitSecs: true,
+  stepTimeoutSecs: true,
+  recovery: true,
+  gather: true,
+  onRecovery: true,
+  gate: true,
+  onOpen: true,
+};
+
 /** For these null is none, not the default. */
 const MEANINGFUL_NULLS = ['summaryOp', 'saver', 'globalStep'] as const;
 
@@ -97,7 +130,7 @@ export class Supervisor {
   #stopping: Promise<void> | undefined;
 
   constructor(given: OrNull<SupervisorOptions> = {}) {
-    const options = withoutNull(given, MEANINGFUL_NULLS);
+    const options = knownOptions(given, OPTIONS, 'a Supervisor', MEANINGFUL_NULLS);
     this.#options = options;
     const { graph = currentGraph(), isChief = true, logdir, checkpointBasename = 'model.ckpt' } = options;
     const { summaryOp, saver, globalStep = getGlobalStep(graph) } = options;
@@ -109,11 +142,19 @@ export class Supervisor {
     this.coordinator = new Coordinator({ log: this.#log });
     this.globalStep = globalStep ? checkGlobalStep(globalStep) : undefined;
     this.savePath = logdir === undefined ? undefined : `${logdir}/${checkpointBasename}`;
+    const { initOp, initFeedDict, initFn, readyOp, readyForLocalInitOp, localInitOp, localInitFeedDict } =
+      options;
     this.#scaffold = new Scaffold({
-      ...options,
-      ...(summaryOp ? { summaryOp } : { summaryOp: undefined }),
-      ...(saver ? { saver } : { saver: undefined }),
-    } as ScaffoldOptions);
+      initOp,
+      initFeedDict,
+      initFn,
+      readyOp,
+      readyForLocalInitOp,
+      localInitOp,
+      localInitFeedDict,
+      summaryOp: summaryOp || undefined,
+      saver: saver || undefined,
+    });
   }
 
   get #lastSaveMs(): number {

@@ -18,10 +18,12 @@ import { type ClusterDict, ClusterSpec } from '../../cluster/spec/cluster-spec.j
 import { type ClusterConfig, type EngineKind, engineOf, resolveConfig } from '../../cluster/spec/config.js';
 import { flagsOfSettings } from '../../cluster/spec/config-sources.js';
 import { type Security, securityOf } from '../../cluster/spec/security.js';
-import { parseTaskId } from '../../cluster/spec/task-id.js';
+import { parseTaskId, trains } from '../../cluster/spec/task-id.js';
+import type { FinishedWorkers } from '../../cluster/task/finished-workers.js';
 import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
-import { exitCodeOf } from '../../errors/exit-codes.js';
-import { type OrNull, withoutNull } from '../../errors/null-options.js';
+import { EXIT, exitCodeOf } from '../../errors/exit-codes.js';
+import type { OrNull } from '../../errors/null-options.js';
+import { knownOptions, type Names } from '../../errors/option-names.js';
 import { requireDirectory } from '../../files/directories.js';
 import { exitImmediatelyWhen } from '../../native/exit.js';
 import { serverAtTarget } from '../../session/targets.js';
@@ -59,6 +61,19 @@ export interface OpenServerOptions extends ClusterServerOptions {
   /** Copies of every shard on other hosts; default: 1. */
   readonly replicas?: number;
 }
+
+/** All of them: a misspelt one is an error. */
+const OPTIONS: Names<ServerOptions> = {
+  cluster: true,
+  jobName: true,
+  taskIndex: true,
+  directory: true,
+  replicas: true,
+  argv: true,
+  env: true,
+  signal: true,
+  log: true,
+};
 
 export class Server extends ClusterServer {
   /** Takes part in checkpoints and exports. @internal */
@@ -102,7 +117,7 @@ export class Server extends ClusterServer {
   }
 
   static async start(given: OrNull<ServerOptions> = {}): Promise<Server> {
-    const options = withoutNull<ServerOptions>(given);
+    const options = knownOptions(given, OPTIONS, 'Server.start');
     const { env = process.env, signal, replicas } = options;
     const { log = defaultLog(env) } = options;
     const config = resolveConfig({ argv: flagsOf(options), env });
@@ -169,13 +184,25 @@ export function configured(
 
 /** Leaves the cluster when a program ends without `server.close()`. */
 function leaveAtExit(server: Server, log: (line: string) => void): void {
-  process.on('beforeExit', () => void server.close().catch((error: unknown) => log(describeError(error))));
+  const leave = async () => {
+    if (trains(server.task.task) && !server.finished.hasReportedEnd) await reportFailure(server.finished);
+    await server.close();
+  };
+  process.on('beforeExit', () => void leave().catch((error: unknown) => log(describeError(error))));
   process.once('uncaughtExceptionMonitor', (error: unknown) => {
     if (!isShoalError(error, 'SHOAL_WORKERS_LOST') && !isShoalError(error, 'SHOAL_ABORTED')) return;
     process.prependOnceListener('exit', () => {
       process.exitCode = exitCodeOf(error);
     });
   });
+}
+
+/** The program has ended without the end of a training session: the ps would take it for the end of training. */
+async function reportFailure(finished: FinishedWorkers): Promise<void> {
+  const code = Number(process.exitCode ?? EXIT.done);
+  if (code === EXIT.retry) await finished.reportReturning();
+  else if (code !== EXIT.done)
+    await finished.reportStopped(code === EXIT.interrupted ? 'interrupted' : 'failed');
 }
 
 /** The flags of the process; the options of the program about the cluster precede them. */

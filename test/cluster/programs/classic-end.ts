@@ -28,6 +28,11 @@ async function train(): Promise<void> {
     server.spec.tasks.map(({ id }) => id),
     { timeoutMs: 200_000 },
   );
+  if (MODE === 'early') {
+    log('no data');
+    process.exitCode = 1;
+    return;
+  }
   const device = tf.replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
   const { trainOp, globalStep, w } = tf.device(device, () => {
     const w = tf.newVariable(tf.zeros([1]), { name: 'w' });
