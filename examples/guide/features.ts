@@ -12,12 +12,13 @@ const features = tf.nn.embeddingLookup(vectors, vocabulary.lookup(words)).reshap
 const weights = tf.variable('weights', { shape: [6, 1] });
 const loss = tf.losses.sigmoidCrossEntropy(labels, features.matMul(weights));
 
-// Each optimizer has variables of its own; one of them counts the step.
+// Each optimizer has variables of its own, here by name. A job's model may return such a list as its optimizer.
 const globalStep = tf.train.getOrCreateGlobalStep();
-const step = tf.group([
-  tf.train.adagrad(0.5).minimize(loss, { varList: [vectors] }),
-  tf.train.sgd(0.1).minimize(loss, { varList: [weights], globalStep }),
+const optimizer = tf.train.combine([
+  { variables: /^vectors/, use: tf.train.adagrad(0.5) },
+  { use: tf.train.sgd(0.1) }, // all others
 ]);
+const step = optimizer.minimize(loss, { globalStep });
 
 const session = Session.open();
 await session.run([tf.globalVariablesInitializer(), tf.tablesInitializer()]);

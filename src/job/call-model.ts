@@ -2,18 +2,22 @@
 import { invalid } from '../errors/errors.js';
 import { closestName, type Names } from '../errors/option-names.js';
 import type { OutputLike } from '../graph/operation.js';
+import { CombinedOptimizer } from '../optimizers/combined.js';
 import { Optimizer } from '../optimizers/optimizer.js';
 import type { InputValues, JobDefinition, JobModel, JobParams, ModelParts } from './define-job.js';
 
 const PARTS: Names<JobModel> = { loss: true, optimizer: true, outputs: true };
 const EXAMPLE = 'Return { loss, optimizer, outputs: { … } } from the model function.';
 
+/** What the model function returned, checked. */
+export type CalledModel = Omit<JobModel, 'optimizer'> & { readonly optimizer: Optimizer };
+
 /** `needed`: what the caller uses of the model. */
 export function callModel(
   job: JobDefinition,
   parts: ModelParts<InputValues, JobParams>,
   needed: readonly ('loss' | 'optimizer')[],
-): JobModel {
+): CalledModel {
   const what = `The model of job '${job.name}'`;
   const made: unknown = job.model(parts);
   if (made instanceof Promise) {
@@ -46,13 +50,18 @@ export function callModel(
     throw invalid(`${what} returns a loss that is not a tensor of the graph`, {
       hint: 'Compute the loss of a batch from the input, for example with tf.losses.meanSquaredError.',
     });
-  if (needed.includes('optimizer') && !(given.optimizer instanceof Optimizer))
+  const optimizer =
+    Array.isArray(given.optimizer) && needed.includes('optimizer')
+      ? new CombinedOptimizer(given.optimizer)
+      : given.optimizer;
+  if (needed.includes('optimizer') && !(optimizer instanceof Optimizer))
     throw invalid(`${what} returns an optimizer that is not one`, {
       hint: 'Return an optimizer of tf.train, such as tf.train.adam(0.001).',
     });
   checkOutputs(what, given.outputs ?? {});
   return {
-    ...(given as unknown as JobModel),
+    ...(given as unknown as CalledModel),
+    optimizer: optimizer as Optimizer,
     outputs: (given.outputs ?? {}) as JobModel['outputs'] & object,
   };
 }

@@ -9,6 +9,7 @@ import type { Dataset } from '../input/dataset/dataset.js';
 import type { ShardedFiles } from '../input/leases/sharded-files.js';
 import type { SparseTensor } from '../layers/sparse-tensor.js';
 import type { Operand } from '../ops/build.js';
+import type { OptimizerEntry } from '../optimizers/combined.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
 import type { SignatureDefMap } from '../saved-model/check-signatures.js';
 import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
@@ -32,7 +33,8 @@ export type JobOutputs = Readonly<Record<string, OutputLike>>;
 
 export interface JobModel<O = JobOutputs> {
   readonly loss: OutputLike;
-  readonly optimizer: Optimizer;
+  /** An optimizer, or several: `[{ variables: /^wide\//, use: tf.train.ftrl(0.1) }, { use: tf.train.adagrad(0.01) }]`. */
+  readonly optimizer: Optimizer | readonly OptimizerEntry[];
   /** Values to report at the end; default: none. Those that depend on the input are the outputs of an export. */
   readonly outputs?: O;
 }

@@ -9,6 +9,7 @@ import { SparseTensor } from '../layers/sparse-tensor.js';
 import { asOutput } from '../ops/build.js';
 import { constant } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
+import { CombinedOptimizer } from '../optimizers/combined.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
 import { SyncReplicasOptimizer } from '../optimizers/sync-replicas.js';
 import { mergeAll, scalar } from '../summary/ops.js';
@@ -97,9 +98,9 @@ function summaryOf(
   const own = mergeAll(undefined, loss.graph);
   if (own || !summaries) return own;
   scalar('loss', loss);
-  const { learningRate } = optimizer;
-  if (learningRate !== undefined)
-    scalar('learning_rate', typeof learningRate === 'function' ? learningRate(globalStep) : learningRate);
+  for (const { learningRate } of optimizer instanceof CombinedOptimizer ? optimizer.members : [optimizer])
+    if (learningRate !== undefined)
+      scalar('learning_rate', typeof learningRate === 'function' ? learningRate(globalStep) : learningRate);
   return mergeAll(undefined, loss.graph);
 }
 

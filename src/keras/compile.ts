@@ -12,6 +12,7 @@ import { expandDims, squeeze } from '../ops/arrays.js';
 import { argMax, cast, clipByValue, greater, log, log1p, neg, sub } from '../ops/math.js';
 import { AdagradOptimizer } from '../optimizers/adagrad.js';
 import { AdamOptimizer } from '../optimizers/adam.js';
+import { CombinedOptimizer, type OptimizerEntry } from '../optimizers/combined.js';
 import { GradientDescentOptimizer } from '../optimizers/gradient-descent.js';
 import { Optimizer } from '../optimizers/optimizer.js';
 import type { StreamingMetric } from '../train/evaluation/evaluate.js';
@@ -24,8 +25,8 @@ export type MetricFunction = (labels: Output, predictions: Output) => StreamingM
 export type Loss = LossFunction | LossName;
 
 export interface CompileOptions {
-  /** An optimizer such as `tf.train.adam(0.01)`, or its name, for the defaults of Keras. */
-  readonly optimizer: Optimizer | OptimizerName;
+  /** An optimizer such as `tf.train.adam(0.01)`, or its name, for the defaults of Keras; or several, as for a job. */
+  readonly optimizer: Optimizer | OptimizerName | readonly OptimizerEntry[];
   /**
    * A function such as `tf.losses.sparseSoftmaxCrossEntropy`, which takes logits, or the name of a loss. For a model of
    * several outputs: one for all, a list, or by the names of the outputs; the model trains on their sum.
@@ -93,7 +94,7 @@ export function compiled(
 ): Compiled {
   const names = Array.isArray(given) ? (given as readonly MetricName[]) : undefined;
   return {
-    optimizer: optimizer instanceof Optimizer ? optimizer : named(OPTIMIZERS, optimizer, 'optimizer')(),
+    optimizer: optimizerOf(optimizer),
     outputs: lossesOf(loss, outputNames).map((own, i) => ({
       name: outputNames[i] as string,
       loss: typeof own === 'function' ? own : named(LOSSES, own, 'loss'),
@@ -103,6 +104,12 @@ export function compiled(
       ? Object.fromEntries(names.map((name) => [name, named(METRICS, name, 'metric')]))
       : (given as Readonly<Record<string, MetricFunction>>),
   };
+}
+
+function optimizerOf(given: CompileOptions['optimizer']): Optimizer {
+  if (given instanceof Optimizer) return given;
+  if (typeof given === 'string') return named(OPTIMIZERS, given, 'optimizer')();
+  return new CombinedOptimizer(given);
 }
 
 /** The loss of each output. */

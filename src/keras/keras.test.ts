@@ -8,6 +8,7 @@ import { fromTensorSlices } from '../input/dataset/sources.js';
 import { defineJob } from '../job/define-job.js';
 import { runInProcess } from '../job/run-local.js';
 import { AdamOptimizer } from '../optimizers/adam.js';
+import { sgd } from '../optimizers/index.js';
 import { loadSavedModel } from '../saved-model/loader.js';
 import { seededRandom } from '../tensor/seeded-random.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -57,6 +58,19 @@ describe('a model in one process', () => {
     } finally {
       rmSync(join(dir, '..'), { recursive: true });
     }
+  });
+
+  test('takes several optimizers, each with weights of its own', async () => {
+    await using model = make().compile({
+      optimizer: [{ variables: /^dense\//, use: sgd(0) }, { use: sgd(1) }],
+      loss: 'binaryCrossentropy',
+    });
+    const before = await model.getWeights();
+    await model.fit(x, y, { epochs: 1 });
+    const after = await model.getWeights();
+    const has = (name: string) => expect(after[name]!.toArray(), name);
+    has('dense/kernel').toEqual(before['dense/kernel']!.toArray());
+    has('dense_1/kernel').not.toEqual(before['dense_1/kernel']!.toArray());
   });
 
   test('continues with its weights, restores given ones, and starts over after close', async () => {

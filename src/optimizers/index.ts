@@ -4,6 +4,7 @@ import { AdadeltaOptimizer, type AdadeltaOptions } from './adadelta.js';
 import { AdagradOptimizer, type AdagradOptions } from './adagrad.js';
 import { AdamOptimizer, type AdamOptions } from './adam.js';
 import { AdamWOptimizer, type AdamWOptions } from './adam-w.js';
+import { CombinedOptimizer, type OptimizerEntry } from './combined.js';
 import { FtrlOptimizer, type FtrlOptions } from './ftrl.js';
 import { GradientDescentOptimizer } from './gradient-descent.js';
 import type { Hyperparameter } from './hyperparameters.js';
@@ -64,11 +65,13 @@ export {
   type AdamOptions,
   AdamWOptimizer,
   type AdamWOptions,
+  CombinedOptimizer,
   FtrlOptimizer,
   type FtrlOptions,
   GradientDescentOptimizer,
   MomentumOptimizer,
   type MomentumOptions,
+  type OptimizerEntry,
   ProximalAdagradOptimizer,
   type ProximalAdagradOptions,
   ProximalGradientDescentOptimizer,
@@ -108,3 +111,6 @@ export const proximalGradientDescent = (
   learningRate: Hyperparameter,
   options?: OrNull<ProximalGradientDescentOptions>,
 ): ProximalGradientDescentOptimizer => new ProximalGradientDescentOptimizer(learningRate, options);
+/** Several optimizers for one model, each with variables of its own. */
+export const combine = (entries: readonly OrNull<OptimizerEntry>[]): CombinedOptimizer =>
+  new CombinedOptimizer(entries);

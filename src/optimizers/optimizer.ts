@@ -97,6 +97,11 @@ export abstract class Optimizer {
   /** Creates variables that all trained variables share. */
   protected createShared(_variables: readonly Variable[]): void {}
 
+  /** The optimizer that updates the variable. Default: this one. */
+  protected ownerOf(_variable: Variable): Optimizer {
+    return this;
+  }
+
   /** Adds ops that run after all updates; returns all ops of the step. */
   protected finish(updates: readonly Operation[], _values: Hyperparameters): readonly Operation[] {
     return updates;
@@ -143,18 +148,27 @@ export abstract class Optimizer {
     const variables = given.map(([, variable]) => variable);
     const graph = (variables[0] as Variable).graph;
     const { globalStep, guard, name = this.name } = withoutNull<ApplyGradientsOptions>(options);
+    const owners = new Set(variables.map((variable) => this.ownerOf(variable)));
     return graph.asDefault(() => {
-      this.createShared(variables);
-      for (const variable of variables) this.#createSlots(variable);
+      for (const owner of owners)
+        owner.#prepare(variables.filter((variable) => this.ownerOf(variable) === owner));
       const trainOp = graph.nameScope(name, (scope) => {
         const values = new Hyperparameters(graph, scope, globalStep ?? getGlobalStep(graph));
         const travelling = packTravellers(graph, this.#once(given));
-        const updates = (guard?.admit(travelling) ?? travelling).map(([gradient, variable]) =>
-          graph.nameScope(`update_${variable.name}`, () =>
-            graph.colocateWith(variable.handle, () => this.#update(gradient, variable, values)),
+        const updates = (guard?.admit(travelling) ?? travelling).map(([gradient, variable]) => {
+          const owner = this.ownerOf(variable);
+          const op = graph.nameScope(`update_${variable.name}`, () =>
+            graph.colocateWith(variable.handle, () => owner.#update(gradient, variable, values)),
+          );
+          return { owner, op };
+        });
+        const finished = [...owners].flatMap((owner) =>
+          owner.finish(
+            updates.filter((update) => update.owner === owner).map(({ op }) => op),
+            values,
           ),
         );
-        const all = [...this.finish(updates, values), ...(guard?.ended(updates) ?? [])];
+        const all = [...finished, ...(guard?.ended(updates.map(({ op }) => op)) ?? [])];
         return globalStep
           ? countStep(graph, globalStep, all, scope)
           : groupBesideFirst(graph, joinByDevice(graph, all), scope);
@@ -164,10 +178,16 @@ export abstract class Optimizer {
     });
   }
 
+  /** Creates the variables of this optimizer. */
+  #prepare(variables: readonly Variable[]): void {
+    this.createShared(variables);
+    for (const variable of variables) this.#createSlots(variable);
+  }
+
   /** Sums repeated rows, unless the optimizer accepts them. */
   #once<P extends readonly [Gradient, Variable]>(pairs: readonly P[]): (readonly [Gradient, Variable])[] {
     return pairs.map(([gradient, variable]) => {
-      const repeats = gradient instanceof IndexedSlices && !this.takesDuplicates;
+      const repeats = gradient instanceof IndexedSlices && !this.ownerOf(variable).takesDuplicates;
       return [repeats ? deduplicate(gradient) : gradient, variable];
     });
   }

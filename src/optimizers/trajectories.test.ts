@@ -8,6 +8,7 @@ import {
   adagrad,
   adam,
   adamw,
+  combine,
   exponentialDecay,
   ftrl,
   momentum,
@@ -136,6 +137,14 @@ describe('trajectories', () => {
 
   beforeAll(async () => {
     const cases: Record<string, object> = {
+      combined: {
+        kind: 'gradients',
+        parts: [
+          { optimizer: 'FtrlOptimizer', arguments: { learning_rate: 0.1 }, variables: ['table'] },
+          { optimizer: 'AdamOptimizer', arguments: { learning_rate: 0.02 }, variables: ['w', 'b'] },
+        ],
+        data,
+      },
       AdamW: { kind: 'keras', optimizer: 'AdamW', arguments: ADAM_W, data },
     };
     for (const [name, { theirs, dtype }] of Object.entries(CASES)) {
@@ -158,6 +167,21 @@ describe('trajectories', () => {
           1e-6,
         );
       }
+    }
+  });
+
+  it('two optimizers with variables of their own agree with TensorFlow over 50 batches', async () => {
+    const optimizer = combine([{ variables: /^table$/, use: ftrl(0.1) }, { use: adam(0.02) }]);
+    const history = await train(data, optimizer);
+    const expected = theirs.combined as { history: History };
+    expect(optimizer.slotNames).toEqual(['accum', 'linear', 'm', 'v']);
+    for (const [step, values] of history.entries()) {
+      const other = expected.history[step] as Record<string, unknown>;
+      expect(Object.keys(values).sort()).toEqual(Object.keys(other).sort());
+      for (const [variable, value] of Object.entries(values))
+        expect(relativeError(value, other[variable]), `${variable} after step ${step + 1}`).toBeLessThan(
+          1e-6,
+        );
     }
   });
 

@@ -20,6 +20,8 @@ const OPTIMIZERS: Readonly<Record<string, () => Optimizer>> = {
   Adagrad: () => tf.train.adagrad(0.1),
   Adam: () => tf.train.adam(0.02),
   FTRL: () => tf.train.ftrl(0.1, { l1RegularizationStrength: 0.1, l2RegularizationStrength: 0.2 }),
+  'FTRL and Adam': () =>
+    tf.train.combine([{ variables: /table/, use: tf.train.ftrl(0.1) }, { use: tf.train.adam(0.02) }]),
 };
 
 describe.each(ENGINES)('engine %s', (engine) => {
@@ -112,32 +114,39 @@ describe.each(ENGINES)('engine %s', (engine) => {
     await Promise.all(workers.map(({ close }) => close()));
   });
 
-  it('workers that train synchronously make the steps of one process with all their data', async () => {
-    const part = (index: number) => [1 + index, 2 - index, 0.5 * index];
-    const model = (x: Output) => {
-      const w = tf.variable('w', { shape: [1], initializer: [0.5] });
-      const b = tf.variable('b', { shape: [1], initializer: [0.25] });
-      const loss = x.mul(w).add(b).sub(x.mul(0.1).add(0.3)).square().mean();
-      return { loss, optimizer: tf.train.adagrad(0.2), outputs: { w, b } };
-    };
-    const job = defineJob({
-      name: 'sync',
-      input: ({ index }) => ({ x: tf.constant(part(index)) }),
-      model: ({ input }) => model(input.x),
-      train: { lastStep: STEPS, sync: true },
-    });
-    const { last } = await trainOnCluster(job, STEPS, engine);
+  it.each(['Adagrad', 'FTRL and Adagrad'])(
+    'workers that train synchronously by %s make the steps of one process with all their data',
+    async (name) => {
+      const made = () =>
+        name === 'Adagrad'
+          ? tf.train.adagrad(0.2)
+          : tf.train.combine([{ variables: /^w$/, use: tf.train.ftrl(0.2) }, { use: tf.train.adagrad(0.2) }]);
+      const part = (index: number) => [1 + index, 2 - index, 0.5 * index];
+      const model = (x: Output) => {
+        const w = tf.variable('w', { shape: [1], initializer: [0.5] });
+        const b = tf.variable('b', { shape: [1], initializer: [0.25] });
+        const loss = x.mul(w).add(b).sub(x.mul(0.1).add(0.3)).square().mean();
+        return { loss, optimizer: made(), outputs: { w, b } };
+      };
+      const job = defineJob({
+        name: 'sync',
+        input: ({ index }) => ({ x: tf.constant(part(index)) }),
+        model: ({ input }) => model(input.x),
+        train: { lastStep: STEPS, sync: true },
+      });
+      const { last } = await trainOnCluster(job, STEPS, engine);
 
-    const graph = new Graph();
-    const { trainOp, outputs, init } = graph.asDefault(() => {
-      const all = Array.from({ length: WORKERS }, (_, index) => part(index)).flat();
-      const { loss, optimizer, outputs } = model(tf.constant(all));
-      return { trainOp: optimizer.minimize(loss), outputs, init: tf.globalVariablesInitializer() };
-    });
-    await using session = Session.open({ graph });
-    await session.run(init);
-    for (let i = 0; i < STEPS; i++) await session.run(trainOp);
-    const expected = plain(await session.run([outputs.w, outputs.b]));
-    expect(relativeError([last.w, last.b], expected)).toBeLessThan(1e-5);
-  });
+      const graph = new Graph();
+      const { trainOp, outputs, init } = graph.asDefault(() => {
+        const all = Array.from({ length: WORKERS }, (_, index) => part(index)).flat();
+        const { loss, optimizer, outputs } = model(tf.constant(all));
+        return { trainOp: optimizer.minimize(loss), outputs, init: tf.globalVariablesInitializer() };
+      });
+      await using session = Session.open({ graph });
+      await session.run(init);
+      for (let i = 0; i < STEPS; i++) await session.run(trainOp);
+      const expected = plain(await session.run([outputs.w, outputs.b]));
+      expect(relativeError([last.w, last.b], expected)).toBeLessThan(1e-5);
+    },
+  );
 });

@@ -32,8 +32,18 @@ def gradients_case(case):
         dense = tf.reduce_sum(tf.square(w * x + b - y))
         sparse = tf.reduce_sum(tf.square(tf.gather(table, ids) * u - z))
         step = v1.train.get_or_create_global_step()
-        optimizer = getattr(v1.train, case["optimizer"])(**case["arguments"])
-        train = optimizer.minimize(dense + sparse, global_step=step)
+        if "parts" in case:
+            trained = [w, b, table]
+            gradients = tf.gradients(dense + sparse, trained)
+            of = {v.op.name: (g, v) for g, v in zip(gradients, trained)}
+            with tf.control_dependencies(gradients):
+                updates = [getattr(v1.train, part["optimizer"])(**part["arguments"]).apply_gradients(
+                    [of[name] for name in part["variables"]]) for part in case["parts"]]
+            with tf.control_dependencies(updates):
+                train = step.assign_add(1)
+        else:
+            optimizer = getattr(v1.train, case["optimizer"])(**case["arguments"])
+            train = optimizer.minimize(dense + sparse, global_step=step)
         variables = {v.op.name: v for v in v1.global_variables()}
         history = []
         with v1.Session() as session:
@@ -42,7 +52,7 @@ def gradients_case(case):
                 feeds = {x: batch["x"], y: batch["y"], u: batch["u"], z: batch["z"], ids: batch["ids"]}
                 session.run(train, feeds)
                 history.append({k: floats(v) for k, v in session.run(variables).items()})
-        return {"history": history, "slots": optimizer.get_slot_names()}
+        return {"history": history, "slots": None if "parts" in case else optimizer.get_slot_names()}
 
 
 def keras_case(case):
