@@ -17,6 +17,7 @@ import {
   surveyCheckpoints,
   sweepAttempts,
 } from './catalog.js';
+import { completeCopies } from './complete-copies.js';
 import { type GatherMode, gatherCheckpoint } from './gather.js';
 import type { Manifest } from './manifest.js';
 import { replaceDamaged } from './replace-damaged.js';
@@ -45,6 +46,8 @@ export interface CheckpointsOptions extends SaveContext {
   readonly job?: string;
   /** How often a save is attempted; default: 3. */
   readonly attempts?: number;
+  /** How long lost copies are made again after a commit; default: 5 minutes. */
+  readonly copiesMs?: number;
 }
 
 export interface CheckpointRequest extends SaveRequest {
@@ -134,8 +137,8 @@ export class Checkpoints {
           },
         );
         this.#newest = outcome.manifest.sequence;
-        await this.#keep(outcome.manifest);
-        return outcome;
+        const lacking = await this.#keep(outcome.manifest, request);
+        return { ...outcome, shortfall: outcome.shortfall + lacking };
       } catch (error) {
         this.#isUnswept = true;
         const isFinal = attempt >= attempts || request.signal?.aborted || !isWorthAnother(error);
@@ -167,17 +170,23 @@ export class Checkpoints {
     if (this.#running) return;
     await this.#alone(async () => {
       const [newest] = await this.list({ known: this.#known });
-      if (newest) await this.#keep(newest, { sweeps: false });
+      if (newest) await this.#keep(newest);
     });
   }
 
   /**
-   * After a commit: removes expired checkpoints and leftovers, and updates the directory. No failure undoes the commit.
+   * After a commit, with its request: makes lost copies again, removes expired checkpoints and leftovers, and updates the
+   * directory. No failure undoes the commit. Resolves with the number of copies that the checkpoint lacks.
    */
-  async #keep(newest: Manifest, { sweeps } = { sweeps: true }): Promise<void> {
+  async #keep(newest: Manifest, saved?: Pick<CheckpointRequest, 'signal'>): Promise<number> {
     this.#kept = undefined;
-    const { store, namespace, retention, log, chief, now } = this.#options;
+    const { store, namespace, retention, log, chief, now, copiesMs } = this.#options;
+    let lacking = 0;
     try {
+      const copies =
+        saved &&
+        (await completeCopies(store, namespace, newest, { signal: saved.signal, limitMs: copiesMs, log }));
+      lacking = copies?.lacking ?? 0;
       await this.#options.confirmChief?.();
       const manifests = await this.list({ known: this.#known });
       const policy = { ...retention, skipped: this.#skipped };
@@ -186,10 +195,10 @@ export class Checkpoints {
       const isThere =
         old.length > 0 &&
         manifests.some(({ attempt }) => attempt === newest.attempt) &&
-        (await healthOf(store, namespace, newest)).missing.length === 0;
+        (copies ?? (await healthOf(store, namespace, newest))).missing.length === 0;
       const gone = new Set(isThere ? old : []);
       for (const manifest of gone) await removeCheckpoint(store, namespace, manifest);
-      if (this.#isUnswept && sweeps) {
+      if (this.#isUnswept && saved) {
         // Every owner has taken this chief's snapshot: none writes for an earlier chief any more.
         const { attempt, sequence } = newest;
         const last = { incarnation: chief.incarnation, sequence, attempt };
@@ -203,6 +212,7 @@ export class Checkpoints {
     } catch (error) {
       log?.(`${newest.prefix} is saved, but the cleanup after it failed: ${describeError(error)}`, 'warn');
     }
+    return lacking;
   }
 
   /** Newest first, without unreadable ones. Manifests in `known` are not read again. */

@@ -10,9 +10,8 @@ import { readIndexFile, writeIndexFile } from '../formats/tensor-bundle/index-fi
 import { indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Store } from '../store/store.js';
 import type { Log } from '../text/log.js';
-import { nextSequence } from './catalog.js';
+import { healthOf, nextSequence } from './catalog.js';
 import { beginCommit, type Commit, type CommitEffect, type CommitEvent, reduceCommit } from './commit.js';
-import { completeCopies } from './complete-copies.js';
 import type { Consistency } from './consistency.js';
 import { encodeInput, inputFile } from './input-file.js';
 import { encodeManifest, type Manifest, type ManifestFile, manifestFile } from './manifest.js';
@@ -173,8 +172,6 @@ class Save {
   /** Besides the shards. */
   readonly #files: ManifestFile[] = [];
   #tensors = 0;
-  /** Copies that tasks have lost before the commit, and no other task could take. */
-  #lostCopies = 0;
   #manifest: Manifest | undefined;
   #pausedAt = 0;
   #pausedMs = 0;
@@ -213,7 +210,7 @@ class Save {
     }
     const { phase, error, shards } = this.#state;
     if (phase !== 'committed' || !this.#manifest) throw error;
-    const shortfall = [...shards.values()].reduce((sum, shard) => sum + shard.shortfall, this.#lostCopies);
+    const shortfall = [...shards.values()].reduce((sum, shard) => sum + shard.shortfall, 0);
     return { manifest: this.#manifest, pausedMs: this.#pausedMs, shortfall };
   }
 
@@ -443,7 +440,16 @@ class Save {
     const { store, namespace, chief, now, job } = this.#context;
     const { signal } = this.#stop;
     const shards = this.#state.owners.map((owner) => this.#state.shards.get(owner) as WrittenShard);
-    const copies = await this.#completeCopies(shards);
+    const files = shards.map(({ file }) => file);
+    // Only the shards are checked: this task has just put index and graph.
+    const { missing } = await healthOf(store, namespace, { ...this.#name, files }, { signal });
+    if (missing.length > 0) {
+      throw new ShoalError(
+        'SHOAL_UNREACHABLE',
+        `The checkpoint was not saved: no copy of ${missing.join(', ')} is left`,
+        { hint: 'The only task that held it was lost, or another chief removed it.' },
+      );
+    }
     const hasInput = this.#input !== null;
     const manifest: Manifest = {
       format: 'shoal-checkpoint',
@@ -460,7 +466,7 @@ class Save {
       chief: { task: chief.task, incarnation: chief.incarnation },
       shards: this.#state.owners.length,
       tensors: this.#tensors,
-      files: [...copies, ...this.#files],
+      files: [...files, ...this.#files],
       replicas: Math.max(0, ...shards.map(({ file, shortfall }) => file.places.length - 1 + shortfall)),
       ...(hasInput ? { inputFile: inputFile(this.#prefix) } : { input: null }),
     };
@@ -475,16 +481,6 @@ class Save {
     this.#manifest = manifest;
     await faultPoint('checkpoint.manifest.after');
     return { type: 'published' };
-  }
-
-  /** What is committed has all its copies. Only the shards are checked: this task has just put index and graph. */
-  async #completeCopies(shards: readonly WrittenShard[]): Promise<readonly ManifestFile[]> {
-    const { store, namespace, log } = this.#context;
-    const checkpoint = { ...this.#name, files: shards.map(({ file }) => file) };
-    const { signal } = this.#stop;
-    const { files, shortfall } = await completeCopies(store, namespace, checkpoint, { signal, log });
-    this.#lostCopies = shortfall;
-    return files;
   }
 
   /** Files on unreachable tasks remain, and are removed by a later save. */

@@ -1,6 +1,8 @@
 /** Failing saves and concurrent chiefs: a committed checkpoint is complete, and nothing else is visible. */
-import { rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Checkpoints } from '../../src/checkpoint/checkpoints.js';
 import type { Manifest } from '../../src/checkpoint/manifest.js';
 import { fileBlob, stampOf } from '../../src/checkpoint/names.js';
 import type { SaveRequest } from '../../src/checkpoint/save.js';
@@ -29,6 +31,19 @@ async function expectComplete(): Promise<readonly Manifest[]> {
 
 const ofStep = async (step: number) =>
   (await cluster.blobs()).filter((name) => name.includes(`model.ckpt-${step}@`));
+
+/** Damages the newest data file of the first shard below a directory. */
+function flipByte(root: string): void {
+  const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.includes('model.ckpt-2') && name.includes('.data-00000'),
+  );
+  for (const file of files) {
+    const bytes = readFileSync(join(root, file));
+    bytes[bytes.length >> 1]! ^= 1;
+    writeFileSync(join(root, file), bytes);
+  }
+  expect(files).not.toHaveLength(0);
+}
 
 describe('a full disk', () => {
   const cases: Record<string, { readonly place: string; readonly blob: RegExp }> = {
@@ -120,39 +135,103 @@ describe('a task that goes offline', () => {
     expect(steps(await expectComplete())).toEqual([2]);
   });
 
-  it('after it took a copy, and returns with an empty disk: there is another copy before the commit', async () => {
-    const chief = cluster.chief();
-    const places = (await cluster.save(chief, 1)).files[0]!.places as [string, string];
-    const [owner, holder] = places;
+  /** The places of the first shard, and a graph whose encoding empties the disk that has its second copy. */
+  async function losingTheCopy(chief: Checkpoints, more: () => void = () => {}) {
+    const [owner, holder] = (await cluster.save(chief, 1)).files[0]!.places as [string, string];
     const meta = () => {
       rmSync(cluster.disks.at(holder).root, { recursive: true });
+      more();
       return Buffer.from('a graph');
     };
+    return { owner: cluster.disks.at(owner), holder: cluster.disks.at(holder), meta };
+  }
+  const isData = (name: string) => name.includes('.data-00000');
+  const copiesOf = ({ prefix, attempt, files }: Manifest) =>
+    cluster.disks.store('chief/0').locate(fileBlob('job', { prefix, attempt }, files[0]!.file));
+
+  it('after it took a copy, and returns with an empty disk: there is another copy when the save ends', async () => {
+    const chief = cluster.chief();
+    const { owner, meta } = await losingTheCopy(chief);
     const manifest = await cluster.save(chief, 2, { meta });
-    const now = manifest.files[0]!.places;
-    expect(now).toHaveLength(2);
+    expect(await copiesOf(manifest)).toHaveLength(2);
+    expect(cluster.log.join('\n')).toMatch(/was copied to \S+: the copy of \S+ is lost/);
     expect(await chief.list().then(steps)).toEqual([2, 1]);
-    cluster.disks.at(owner).isAway = true;
+    owner.isAway = true;
     await cluster.set(777_777);
     await chief.restore(manifest, { variables: cluster.variables });
     expect(await cluster.step()).toBe(2);
-    cluster.disks.at(owner).isAway = false;
+    owner.isAway = false;
   });
 
   it('after it took a copy, and no other task has room for one: the save says that a copy is missing', async () => {
     const chief = cluster.chief();
-    const { places } = (await cluster.save(chief, 1)).files[0]!;
-    const meta = () => {
-      rmSync(cluster.disks.at(places[1]!).root, { recursive: true });
-      for (const disk of cluster.disks.all) disk.isFull = (name) => name.includes('.data-00000');
-      return Buffer.from('a graph');
-    };
+    const { owner, meta } = await losingTheCopy(chief, () => {
+      for (const disk of cluster.disks.all) disk.isFull = isData;
+    });
     await cluster.set(2);
     const outcome = await chief.save(cluster.request(2, { meta }));
     expect(outcome!.shortfall).toBe(1);
-    expect(outcome!.manifest.files[0]!.places).toEqual([places[0]]);
+    expect(await copiesOf(outcome!.manifest)).toEqual([owner.place]);
     expect(outcome!.manifest.replicas).toBe(1);
     expect(steps(await expectComplete())).toEqual([2, 1]);
+  });
+
+  it('after it took a copy, and the other one is damaged: no older checkpoint is removed', async () => {
+    const chief = cluster.chief({ retention: { keep: 1 } });
+    const { owner, meta } = await losingTheCopy(chief, () => flipByte(owner.root));
+    await cluster.set(2);
+    const outcome = await chief.save(cluster.request(2, { meta }));
+    expect(outcome!.shortfall).toBe(2);
+    expect(cluster.log.join('\n')).toContain(`.data-00000-of-00002 is damaged at ${owner.place}`);
+    expect(await chief.list().then(steps)).toEqual([2, 1]);
+  });
+
+  it('after it took a copy, and the other one is lost when it is read: no older checkpoint is removed', async () => {
+    const chief = cluster.chief({ retention: { keep: 1 } });
+    const { owner, meta } = await losingTheCopy(chief, () => {
+      owner.onRead = () => {
+        owner.isAway = true;
+      };
+    });
+    await cluster.save(chief, 2, { meta });
+    expect(await chief.list().then(steps)).toEqual([2, 1]);
+  });
+
+  it('after it took a copy, and no byte of the other one arrives: the save ends in time', async () => {
+    const chief = cluster.chief({ copiesMs: 500 });
+    const { owner, meta } = await losingTheCopy(chief, () => {
+      owner.onRead = () => new Promise(() => {});
+    });
+    await cluster.set(2);
+    const outcome = await chief.save(cluster.request(2, { meta }));
+    expect(outcome!.shortfall).toBe(1);
+    expect(cluster.log.join('\n')).toMatch(/lost copies could not be made again in 0\.5 s/);
+    owner.onRead = undefined;
+    expect(steps(await expectComplete())).toEqual([2, 1]);
+  });
+
+  it('after it took a copy, and the save is stopped meanwhile: the checkpoint is there', async () => {
+    const chief = cluster.chief();
+    const stop = new AbortController();
+    const { owner, meta } = await losingTheCopy(chief, () => {
+      owner.onRead = () => stop.abort();
+    });
+    await cluster.save(chief, 2, { meta, signal: stop.signal });
+    owner.onRead = undefined;
+    expect(cluster.log.join('\n')).not.toMatch(/cleanup|could not be copied/);
+    expect(steps(await expectComplete())).toEqual([2, 1]);
+  });
+
+  it('and answers late: nothing is copied', async () => {
+    const chief = cluster.chief();
+    const [, holder] = (await cluster.save(chief, 1)).files[0]!.places as [string, string];
+    // It does not answer the question to all tasks, but one that waits longer.
+    const disk = cluster.disks.at(holder);
+    disk.answersMs = 6000;
+    const manifest = await cluster.save(chief, 2);
+    disk.answersMs = 0;
+    expect(cluster.log.join('\n')).not.toMatch(/was copied/);
+    expect(await copiesOf(manifest)).toHaveLength(2);
   });
 
   it('with data of the newest checkpoint: no older checkpoint is removed', async () => {

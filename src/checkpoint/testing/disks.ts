@@ -26,6 +26,8 @@ export interface Disk {
   readonly root: string;
   /** Whether it is unreachable. */
   isAway: boolean;
+  /** It fails questions that wait for a shorter time. */
+  answersMs: number;
   /** Blobs for which it has no space. */
   isFull: (name: string) => boolean;
   /** Replaces the bytes that it returns, without an error. */
@@ -135,6 +137,7 @@ export class Disks implements Disposable {
       place,
       root: join(this.folder, place.replace('/', '-')),
       isAway: false,
+      answersMs: 0,
       isFull: () => false,
       lies: undefined,
       onRead: undefined,
@@ -203,7 +206,11 @@ function blobsOf(disk: Disk): PeerBlobs {
       };
       return guarded(chunks(), `reading ${name} at ${disk.place}`, options);
     },
-    stat: async (name) => reach().stat(name),
+    stat: async (name, { timeoutMs = Number.POSITIVE_INFINITY } = {}) => {
+      if (timeoutMs < disk.answersMs)
+        throw new ShoalError('SHOAL_TIMEOUT', `${disk.place} did not answer in time`);
+      return reach().stat(name);
+    },
     digest: async (name, options?: StoreCallOptions) => reach().digest(name, options),
     list: async function* (prefix) {
       yield* reach().list(prefix);
