@@ -6,6 +6,7 @@ import { range } from '../input/dataset/sources.js';
 import { constant } from '../ops/creation.js';
 import { sum } from '../ops/math.js';
 import { GradientDescentOptimizer } from '../optimizers/gradient-descent.js';
+import { Tensor } from '../tensor/tensor.js';
 import { variable } from '../variables/variable-scope.js';
 import { defineJob } from './define-job.js';
 import { buildServingGraph } from './serving-graph.js';
@@ -52,7 +53,11 @@ test.each([
 });
 
 test.each([
-  ['a number', () => 3, /returns values without names\n.*Name each one/s],
+  ['a number', () => 3, /returns a value without a name\n.*Name each one/s],
+  ['null', () => null, /returns null\n.*Name each one/s],
+  ['numbers', () => Float32Array.of(1, 2), /returns values without names/],
+  ['a value', () => Tensor.of([1, 2]), /returns values without names/],
+  ['a map', () => new Map([['x', constant([1])]]), /returns values without names/],
   ['a tensor', () => constant([1]), /returns values without names/],
   ['a list', () => [constant([1])], /returns values without names/],
   ['a dataset of numbers', () => range(3), /returns values without names/],

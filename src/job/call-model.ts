@@ -2,8 +2,10 @@
 import { invalid } from '../errors/errors.js';
 import { closestName, type Names } from '../errors/option-names.js';
 import type { OutputLike } from '../graph/operation.js';
+import { SparseTensor } from '../layers/sparse-tensor.js';
 import { CombinedOptimizer } from '../optimizers/combined.js';
 import { Optimizer } from '../optimizers/optimizer.js';
+import { Tensor } from '../tensor/tensor.js';
 import type { InputValues, JobDefinition, JobModel, JobParams, ModelParts } from './define-job.js';
 
 const PARTS: Names<JobModel> = { loss: true, optimizer: true, outputs: true };
@@ -71,17 +73,22 @@ export const inputName = (job: JobDefinition): string => `The input of job '${jo
 
 /** What the input of a job, or of its evaluation, returns must have names; `what` returns it. */
 export function checkInput(what: string, input: unknown): void {
-  if (input instanceof Promise) {
-    input.catch(() => {});
+  if (input === undefined) return;
+  const hint = 'Name each one: return { x, y }, or a dataset of such elements.';
+  if (typeof input !== 'object' || input === null)
+    throw invalid(`${what} returns ${input === null ? 'null' : 'a value without a name'}`, { hint });
+  if ('then' in input && typeof input.then === 'function') {
+    if (input instanceof Promise) input.catch(() => {});
     throw invalid(`${what} returns a promise`, {
       hint: 'The input builds a graph, which needs no await: remove async. Read what it needs before defineJob.',
     });
   }
-  const isNamed = typeof input === 'object' && input !== null && !Array.isArray(input) && !isOutput(input);
-  if (isNamed || input === undefined) return;
-  throw invalid(`${what} returns values without names`, {
-    hint: 'Name each one: return { x, y }, or a dataset of such elements.',
-  });
+  const isValue =
+    Array.isArray(input) ||
+    ArrayBuffer.isView(input) ||
+    isOutput(input) ||
+    [Tensor, SparseTensor, Map].some((type) => input instanceof type);
+  if (isValue) throw invalid(`${what} returns values without names`, { hint });
 }
 
 function checkOutputs(what: string, outputs: unknown): void {

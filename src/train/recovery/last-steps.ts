@@ -151,10 +151,7 @@ export class LastSteps {
     const hasFailed = (member: Member | undefined) =>
       member !== undefined && this.#finished.stopped(member) === 'failed';
     if (hasFailed(task.member(chief)))
-      log(
-        `${chief} has failed: steps after its last checkpoint are not saved, and are made again when it is started again`,
-        'warn',
-      );
+      log(`${chief} has failed: steps that it has not saved are made again when it is started again`, 'warn');
     if (isChiefTraining(task.members()).length === 0) return;
     const unreported = failures.get(chief);
     if (unreported !== undefined) {

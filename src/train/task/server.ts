@@ -19,7 +19,6 @@ import { type ClusterConfig, type EngineKind, engineOf, resolveConfig } from '..
 import { flagsOfSettings } from '../../cluster/spec/config-sources.js';
 import { type Security, securityOf } from '../../cluster/spec/security.js';
 import { parseTaskId, trains } from '../../cluster/spec/task-id.js';
-import type { FinishedWorkers } from '../../cluster/task/finished-workers.js';
 import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
 import { EXIT, exitCodeOf } from '../../errors/exit-codes.js';
 import type { OrNull } from '../../errors/null-options.js';
@@ -76,6 +75,8 @@ const OPTIONS: Names<ServerOptions> = {
 };
 
 export class Server extends ClusterServer {
+  /** Whether the exit code of this process says how the task ended. */
+  #isProgram = false;
   /** Takes part in checkpoints and exports. @internal */
   readonly checkpoints: CheckpointService;
   /** @internal */
@@ -135,6 +136,7 @@ export class Server extends ClusterServer {
     const blobRoot = resolve(options.directory ?? join('.shoal', `${job}-${index}`), 'blobs');
     requireDirectory(blobRoot, 'directory');
     const server = await Server.open({ ...configured(config), blobRoot, replicas, onNotice: log, signal });
+    server.#isProgram = true;
     leaveAtExit(server, log);
     // TensorFlow's threads may wait for a peer that is gone: the process exits without waiting for them.
     exitImmediatelyWhen();
@@ -149,6 +151,7 @@ export class Server extends ClusterServer {
 
   override async close(): Promise<void> {
     try {
+      if (this.#isProgram) await reportFailure(this);
       await this.checkpoints.gathering.end(this.#signal);
       await this.checkpoints.close();
     } finally {
@@ -184,11 +187,7 @@ export function configured(
 
 /** Leaves the cluster when a program ends without `server.close()`. */
 function leaveAtExit(server: Server, log: (line: string) => void): void {
-  const leave = async () => {
-    if (trains(server.task.task) && !server.finished.hasReportedEnd) await reportFailure(server.finished);
-    await server.close();
-  };
-  process.on('beforeExit', () => void leave().catch((error: unknown) => log(describeError(error))));
+  process.on('beforeExit', () => void server.close().catch((error: unknown) => log(describeError(error))));
   process.once('uncaughtExceptionMonitor', (error: unknown) => {
     if (!isShoalError(error, 'SHOAL_WORKERS_LOST') && !isShoalError(error, 'SHOAL_ABORTED')) return;
     process.prependOnceListener('exit', () => {
@@ -197,8 +196,9 @@ function leaveAtExit(server: Server, log: (line: string) => void): void {
   });
 }
 
-/** The program has ended without the end of a training session: the ps would take it for the end of training. */
-async function reportFailure(finished: FinishedWorkers): Promise<void> {
+/** A program that fails without the end of a training session: the ps would take it for the end of training. */
+async function reportFailure({ task, finished }: Server): Promise<void> {
+  if (!trains(task.task) || finished.hasReportedEnd) return;
   const code = Number(process.exitCode ?? EXIT.done);
   if (code === EXIT.retry) await finished.reportReturning();
   else if (code !== EXIT.done)

@@ -31,6 +31,8 @@ async function train(): Promise<void> {
   if (MODE === 'early') {
     log('no data');
     process.exitCode = 1;
+    // A program may close its server, or leave that to its end.
+    if (isChief) await server.close();
     return;
   }
   const device = tf.replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
