@@ -136,9 +136,13 @@ export interface EvaluateOptions<I = InputValues, O = JobOutputs, P = JobParams>
   }) => Readonly<Record<string, StreamingMetric>>;
   /** The number of batches. Default: until the end of the input; 1 for an input of plain values, which has no end. */
   readonly batches?: number;
-  /** Seconds between polls for a new checkpoint. Default: 10. */
+  /** Seconds between polls of an evaluator for a new checkpoint. Default: 10. */
   readonly pollSecs?: number;
-  /** Keeps copies of the best checkpoints, in `best` of the evaluator's directory. Default: none. */
+  /** Without a cluster: seconds between evaluations. Default: those between checkpoints, or 60; none if `everySteps` is set. */
+  readonly everySecs?: number;
+  /** Without a cluster: steps between evaluations. Default: none. */
+  readonly everySteps?: number;
+  /** Keeps copies of the best checkpoints, in `best` of the evaluator's directory, or of this process. Default: none. */
   readonly best?: BestPolicy;
 }
 
@@ -410,12 +414,14 @@ function checkSummaries(name: string, summaries: SummariesOptions | false | unde
 
 function checkEvaluate(
   name: string,
-  evaluate: { readonly batches?: number; readonly pollSecs?: number } | undefined,
+  evaluate: Pick<EvaluateOptions, 'batches' | 'pollSecs' | 'everySecs' | 'everySteps'> | undefined,
 ): void {
-  const { batches = 1, pollSecs = 1 } = evaluate ?? {};
-  if (!Number.isSafeInteger(batches) || batches < 1 || !(pollSecs > 0)) {
-    throw invalid(`evaluate of job '${name}' contains an invalid number: ${JSON.stringify(evaluate)}`);
-  }
+  const { batches = 1, pollSecs, everySecs, everySteps } = evaluate ?? {};
+  if (!Number.isSafeInteger(batches) || batches < 1)
+    throw invalid(`evaluate.batches of job '${name}' must be an integer of at least 1, it is ${batches}`);
+  for (const [option, value] of Object.entries({ pollSecs, everySecs, everySteps }))
+    if (value !== undefined && !(value > 0))
+      throw invalid(`evaluate.${option} of job '${name}' must be above 0, it is ${value}`);
 }
 
 function checkExport(

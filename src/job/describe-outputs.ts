@@ -1,10 +1,19 @@
 /** Formats the outputs of a job for the log: `w = [0.1]`, `y = 100 values of shape [100]`. */
 
+import { describeResults } from '../train/evaluation/evaluate.js';
 import type { JobResult } from './job-result.js';
 
 /** The end of the log line of a job that is done: its last loss, and its outputs. */
-export function describeResult({ loss, outputs }: Pick<JobResult, 'loss' | 'outputs'>): readonly string[] {
-  return [...(loss === undefined ? [] : [`loss ${loss.toPrecision(4)}`]), ...describeOutputs(outputs)];
+export function describeResult({
+  loss,
+  evaluation,
+  outputs,
+}: Pick<JobResult, 'loss' | 'evaluation' | 'outputs'>): readonly string[] {
+  return [
+    ...(loss === undefined ? [] : [`loss ${loss.toPrecision(4)}`]),
+    ...(evaluation === undefined ? [] : [`evaluation: ${describeResults(evaluation)}`]),
+    ...describeOutputs(outputs),
+  ];
 }
 
 /** Larger outputs are described, not printed. */

@@ -11,9 +11,11 @@ import { EXIT } from '../errors/exit-codes.js';
 import { Graph } from '../graph/graph.js';
 import { Dataset } from '../input/dataset/dataset.js';
 import { mean } from '../layers/metrics/index.js';
+import { SparseTensor } from '../layers/sparse-tensor.js';
 import { Session } from '../session/session.js';
 import { count } from '../text/format.js';
 import { Saver } from '../train/checkpoints/saver.js';
+import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
 import { CheckpointSource } from '../train/evaluation/checkpoint-source.js';
 import type { Evaluation } from '../train/evaluation/evaluate.js';
 import { evaluateRepeatedly } from '../train/evaluation/evaluator.js';
@@ -52,11 +54,7 @@ export async function evaluateJob(
   const store = server.checkpoints.store(checkpoint.store);
   const namespace = store.kind === 'peers' ? job.name : '';
   const { best: policy, pollSecs } = job.evaluate ?? {};
-  const best = policy && {
-    policy,
-    saver: new Saver({ maxToKeep: policy.keep ?? 1, log }),
-    directory: join(dir, 'best'),
-  };
+  const best = policy && bestIn(dir, policy, log);
   const { best: exported } = job.export ?? {};
   const exports = exported && new BestExports(job, exported, { session, dir, log });
   let evaluated = Number.NEGATIVE_INFINITY;
@@ -87,8 +85,15 @@ export async function evaluateJob(
   return signal.aborted ? EXIT.interrupted : 0;
 }
 
+/** Where copies of the best checkpoints are kept. */
+export const bestIn = (dir: string, policy: BestPolicy, log: (line: string) => void) => ({
+  policy,
+  saver: new Saver({ maxToKeep: policy.keep ?? 1, log }),
+  directory: join(dir, 'best'),
+});
+
 /** The model on the evaluation's input, in this process, without an optimizer. */
-function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evaluation } {
+export function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evaluation } {
   const graph = new Graph();
   if (job.seed !== undefined) graph.seed = job.seed;
   return graph.asDefault(() => {
@@ -100,7 +105,13 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
     const { loss, outputs = {} } = callModel(job, parts, ['loss']);
     const metrics = evaluate.metrics?.({ input, loss, outputs }) ?? { loss: mean(loss.toOutput()) };
     const batches = evaluate.batches ?? (given instanceof Dataset ? undefined : 1);
-    return { graph, evaluation: { metrics, ...(batches === undefined ? {} : { batches }) } };
+    const inputOps = Object.values(input).map((value) =>
+      value instanceof SparseTensor ? value.values.op : value.op,
+    );
+    return {
+      graph,
+      evaluation: { metrics, input: inputOps, ...(batches === undefined ? {} : { batches }) },
+    };
   });
 }
 

@@ -11,6 +11,8 @@ export interface LoopResult {
 export interface JobResult extends LoopResult {
   /** The job's outputs, as nested arrays; empty if training on a cluster was interrupted. */
   readonly outputs: Readonly<Record<string, unknown>>;
+  /** The metrics of the trained model, of a job with `evaluate` that ran without a cluster and was not interrupted. */
+  readonly evaluation: Readonly<Record<string, number>> | undefined;
   /** The directory of the last export, if any. */
   readonly exported: string | undefined;
 }

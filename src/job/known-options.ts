@@ -65,6 +65,8 @@ const EVALUATE: Names<EvaluateOptions> = {
   metrics: true,
   batches: true,
   pollSecs: true,
+  everySecs: true,
+  everySteps: true,
   best: true,
 };
 const EXPORT: Names<ExportOptions> = {

@@ -22,6 +22,5 @@ export async function runInProcess(
 ): Promise<JobResult> {
   const { signal = new AbortController().signal, log = () => {} } = options;
   const { dir = localDirectory(jobDirectory(job.name)), onStep } = options;
-  if (job.export?.best) log('export.best is ignored: it needs an evaluator, which only a cluster has');
   return trainJob(job, buildTrainingGraph(job), { dir, signal, log, ...(onStep && { onStep }) });
 }

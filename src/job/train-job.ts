@@ -23,6 +23,7 @@ import type { JobDefinition } from './define-job.js';
 import { findEndOfJob } from './ended-job.js';
 import { jobHooks } from './job-hooks.js';
 import type { JobResult, LoopResult } from './job-result.js';
+import type { LocalEvaluation } from './local-evaluation.js';
 import { isPreempted } from './preemption.js';
 import { trainLoop, unlessInputIsOver } from './train-loop.js';
 import type { TrainingGraph } from './training-graph.js';
@@ -91,6 +92,8 @@ async function trainOnce(
       : undefined;
   // Loaded at the start, not when it is needed: the package may be replaced while the job runs.
   const exporting = job.export && isChief ? await import('./exporting.js') : undefined;
+  // On a cluster an evaluator task evaluates the checkpoints.
+  const evaluating = job.evaluate && !server ? await import('./local-evaluation.js') : undefined;
   const writers = new SummaryWriters();
   // Event files that cannot be written do not fail the job.
   const closeWriters = () =>
@@ -151,6 +154,7 @@ async function trainOnce(
   // A synchronous step may wait for workers that have stopped. Cut off, it is not applied; its records are uncertain.
   ending.mayFinish = () => !(sync && !shards) && !training.session.isRecovering;
   let result: JobResult;
+  let evaluation: LocalEvaluation | undefined;
   try {
     const { session, betweenSteps, saving, recoveryGuard, gate } = training;
     const exports =
@@ -163,6 +167,16 @@ async function trainOnce(
             log,
           })
         : undefined;
+    evaluation =
+      evaluating &&
+      new evaluating.LocalEvaluation(job, {
+        session: betweenSteps,
+        dir,
+        writers,
+        signal,
+        log,
+        onError: (error) => coordinator.requestStop(error),
+      });
     await session.ready().catch((error: unknown) => {
       throw signal.aborted ? new StartAborted(signal) : error;
     });
@@ -173,7 +187,8 @@ async function trainOnce(
     const lastStep = hasEnded ? first : job.train.lastStep;
     checkpoints?.begin(saving, first, lastStep);
     exports?.begin(first);
-    const stopSchedules = () => Promise.all([checkpoints?.stop(), exports?.stop()]);
+    evaluation?.begin(first);
+    const stopSchedules = () => Promise.all([checkpoints?.stop(), exports?.stop(), evaluation?.stop()]);
     let isStopRequested = false;
     const step = stepMaker(training, hooks, stop, () => {
       isStopRequested = true;
@@ -192,6 +207,7 @@ async function trainOnce(
           options.onStep?.(now);
           checkpoints?.onStep(now);
           exports?.onStep(now);
+          evaluation?.onStep(now);
         },
       });
       ending.finished();
@@ -226,6 +242,7 @@ async function trainOnce(
           throw isLost ? new LastStepsLost(error) : error;
         });
     if (!made.interrupted && !hasDiverged) await checkpoints?.recordEnd();
+    const evaluated = made.interrupted || hasDiverged ? undefined : await evaluation?.end(made.step);
     const exported = hasDiverged
       ? undefined
       : await exports?.end(made).catch(async (error: unknown) => {
@@ -233,10 +250,11 @@ async function trainOnce(
           await training.gather(signal);
           throw error;
         });
-    const interrupted = made.interrupted || (exports !== undefined && exported === undefined && !hasDiverged);
+    const isCutOff = (exports && !exported) || (evaluation && !evaluated);
+    const interrupted = made.interrupted || (isCutOff === true && !hasDiverged);
     const outputs = interrupted && server ? {} : await outputsOf(training, parts, signal);
     await endHooks(training, hooks, coordinator, log);
-    result = { ...made, interrupted, outputs, exported };
+    result = { ...made, interrupted, outputs, evaluation: evaluated, exported };
   } catch (error) {
     if (!(error instanceof StartAborted || error instanceof LastStepsLost)) {
       for (const hook of syncHooks)
@@ -249,6 +267,7 @@ async function trainOnce(
   } finally {
     coordinator.requestStop();
     ending.finished();
+    await evaluation?.[Symbol.asyncDispose]();
     await training[Symbol.asyncDispose]();
     await closeWriters();
   }

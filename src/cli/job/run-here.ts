@@ -27,7 +27,7 @@ const STEP_MS = 1000;
 /** Runs the job and returns the exit code. */
 export async function runHere(job: JobDefinition, options: RunHereOptions): Promise<number> {
   const { home, dir } = options;
-  const isClaimed = job.train.checkpoint !== undefined || job.export !== undefined;
+  const isClaimed = [job.train.checkpoint, job.export, job.evaluate].some((keeps) => keeps !== undefined);
   if (isClaimed) {
     requireDirectory(dir, '--dir');
     claimDirectory(home);

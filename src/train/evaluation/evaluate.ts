@@ -17,6 +17,8 @@ export interface Evaluation {
   readonly metrics: Readonly<Record<string, StreamingMetric>>;
   /** The number of batches. Default: until the end of the input. */
   readonly batches?: number;
+  /** Read with each batch: the evaluation then ends with them, even if no metric depends on them. Default: none. */
+  readonly input?: readonly Operation[];
   /** Initializes the input; run before the first batch. Default: none. */
   readonly initOp?: Operation;
   /** Returns the feeds of each batch; default: none. */
@@ -30,13 +32,13 @@ export async function evaluate(
   evaluation: Evaluation,
   { signal }: { readonly signal?: AbortSignal } = {},
 ): Promise<Results> {
-  const { metrics, batches = Number.POSITIVE_INFINITY, initOp, feeds } = evaluation;
+  const { metrics, batches = Number.POSITIVE_INFINITY, input = [], initOp, feeds } = evaluation;
   const all = Object.entries(metrics);
   if (all.length === 0) throw invalid('There are no metrics to evaluate');
   const within: RunOptions = signal ? { signal } : {};
   const resets = all.flatMap(([, { reset }]) => (reset ? [reset] : []));
   await session.run([...resets, ...(initOp ? [initOp] : [])], within);
-  const updates = all.map(([, { updateOp }]) => updateOp);
+  const updates = [...all.map(([, { updateOp }]) => updateOp), ...input];
   let done = 0;
   while (done < batches) {
     try {

@@ -5,6 +5,7 @@
 
 import { sleep } from '../../async/deadline.js';
 import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
+import type { FileWriter } from '../../summary/file-writer.js';
 import { defaultLog, type Log } from '../../text/log.js';
 import { globalStepOf } from '../../variables/global-step.js';
 import { localVariablesInitializer, tablesInitializer } from '../../variables/initialize.js';
@@ -121,7 +122,6 @@ async function tryCheckpoint(
   { saver, session, evaluation, signal }: EvaluatorOptions,
   log: (line: string) => void,
 ): Promise<Found | undefined> {
-  const { graph } = session;
   const within = signal ? { signal } : {};
   try {
     await saver.restore(session, path, within);
@@ -129,19 +129,39 @@ async function tryCheckpoint(
     if (!signal?.aborted) log(`${path} could not be restored: ${describeError(error)}`);
     return undefined;
   }
-  const globalStep = globalStepOf(session);
-  if (!globalStep) throw new ShoalError('SHOAL_INVALID_ARGUMENT', 'An evaluator needs a global step');
   try {
-    await session.run(
-      graph.asDefault(() => initOpsOf(session)),
-      within,
-    );
-    const step = (await session.run(globalStep)).number();
-    const results = await whileFed(session, log, () => evaluate(session, evaluation, within));
-    return { step, results, path };
+    return { ...(await evaluateState(session, evaluation, { ...within, log })), path };
   } catch (error) {
     if (signal?.aborted && isShoalError(error)) return undefined;
     throw error;
+  }
+}
+
+/** Evaluates the values that the session has, with the input from its beginning. */
+export async function evaluateState(
+  session: TrainingRunner,
+  evaluation: Evaluation,
+  { signal, log }: { readonly signal?: AbortSignal; readonly log: (line: string) => void },
+): Promise<{ readonly step: number; readonly results: Results }> {
+  const globalStep = globalStepOf(session);
+  if (!globalStep) throw new ShoalError('SHOAL_INVALID_ARGUMENT', 'An evaluator needs a global step');
+  const within = signal ? { signal } : {};
+  await session.run(
+    session.graph.asDefault(() => initOpsOf(session)),
+    within,
+  );
+  const step = (await session.run(globalStep)).number();
+  const begun = performance.now();
+  const reminder = setInterval(() => {
+    const minutes = Math.round((performance.now() - begun) / 60_000);
+    log(
+      `the evaluation of step ${step} has taken ${minutes} min; \`batches\` ends it if its input has no end`,
+    );
+  }, 60_000);
+  try {
+    return { step, results: await whileFed(session, log, () => evaluate(session, evaluation, within)) };
+  } finally {
+    clearInterval(reminder);
   }
 }
 
@@ -178,6 +198,12 @@ const makeInitOps = (graph: TrainingRunner['graph']) => [
   tablesInitializer(graph),
 ];
 
+/** Writes the results to the event file. */
+export async function writeResults(writer: FileWriter, results: Results, step: number): Promise<void> {
+  for (const [name, value] of Object.entries(results)) writer.addScalar(name, value, step);
+  await writer.flush();
+}
+
 async function publish(
   { step, results, path }: Found,
   { outputDir, onResults, session }: EvaluatorOptions,
@@ -185,11 +211,7 @@ async function publish(
   best: BestCheckpoints | undefined,
   log: (line: string) => void,
 ): Promise<void> {
-  if (outputDir !== undefined) {
-    const writer = writers.get(outputDir);
-    for (const [name, value] of Object.entries(results)) writer.addScalar(name, value, step);
-    await writer.flush();
-  }
+  if (outputDir !== undefined) await writeResults(writers.get(outputDir), results, step);
   log(`evaluation of ${path}: ${describeResults(results)}`);
   await onResults?.(results, step);
   await best?.consider(session, { step, results, path: async () => path });
