@@ -454,6 +454,14 @@ function checkExport(
   }
 }
 
+/** The job as if it had no `evaluate`. */
+export function withoutEvaluation(job: JobDefinition): JobDefinition {
+  const { evaluate: _, export: exported, ...rest } = job;
+  if (!exported) return rest;
+  const { best: __, ...others } = exported;
+  return { ...rest, export: others };
+}
+
 /** Whether the default export of a file is a job. */
 export function isJob(value: unknown): value is JobDefinition {
   return typeof value === 'object' && value !== null && (value as Partial<JobDefinition>)[JOB] === true;

@@ -85,10 +85,10 @@ export async function evaluateJob(
   return signal.aborted ? EXIT.interrupted : 0;
 }
 
-/** Where copies of the best checkpoints are kept. */
+/** Where copies of the best checkpoints are kept. They are pinned; of the others only the newest stays. */
 export const bestIn = (dir: string, policy: BestPolicy, log: (line: string) => void) => ({
   policy,
-  saver: new Saver({ maxToKeep: policy.keep ?? 1, log }),
+  saver: new Saver({ maxToKeep: 1, log }),
   directory: join(dir, 'best'),
 });
 

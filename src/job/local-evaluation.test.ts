@@ -1,7 +1,16 @@
 /** A job that is evaluated by the process that trains it. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { described } from '../../test/described.js';
 import { readEvents } from '../formats/events/event-reader.js';
@@ -22,6 +31,9 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 const points = () => fromTensorSlices({ x: [1, 2, 3, 4] }).batch(2);
+/** Steps that leave time for evaluations. */
+const slowly = () => [{ afterRun: () => sleep(4) }];
+
 /** Each step adds 1 to each of the two variables: their values show the step. */
 const countingJob = (evaluate: object = {}, more: Partial<JobOptions> = {}) =>
   defineJob({
@@ -59,7 +71,7 @@ const evaluatedSteps = (lines: readonly string[]) =>
 describe('a job in one process', () => {
   it('is evaluated every so many steps and at the end, between steps', async () => {
     const { result, lines } = await run(
-      countingJob({ everySteps: 10 }, { train: { lastStep: 200, inflight: 4 } }),
+      countingJob({ everySteps: 10 }, { train: { lastStep: 400, inflight: 4 }, hooks: slowly }),
     );
     const found = evaluatedSteps(lines);
     expect(found.length).toBeGreaterThanOrEqual(2);
@@ -76,7 +88,9 @@ describe('a job in one process', () => {
   });
 
   it('is evaluated as often as it is saved, or once if it is short', async () => {
-    const saved = await run(countingJob({}, { train: { lastStep: 60, checkpoint: { everySteps: 20 } } }));
+    const saved = await run(
+      countingJob({}, { train: { lastStep: 200, checkpoint: { everySteps: 20 } }, hooks: slowly }),
+    );
     expect(evaluatedSteps(saved.lines).length).toBeGreaterThan(1);
     rmSync(dir, { recursive: true });
     const short = await run(countingJob());
@@ -121,7 +135,57 @@ describe('a job in one process', () => {
     await expect(run(countingJob({ everySteps: 10, ...evaluate }))).rejects.toThrow(message);
   });
 
-  it('fails during training when an evaluation fails', async () => {
+  it('saves and exports without waiting for an evaluation that is running, and keeps the best of several', async () => {
+    const best = { metric: 'a', mode: 'min' as const, keep: 2 };
+    const job = countingJob(
+      { everySteps: 5, best },
+      { train: { lastStep: 400, checkpoint: { everySteps: 1000 } } },
+    );
+    await run(job);
+    const listed = JSON.parse(readFileSync(join(dir, 'best/best.json'), 'utf8')) as { path: string }[];
+    expect(listed).toHaveLength(2);
+    for (const { path } of listed) expect(existsSync(`${path}.index`), path).toBe(true);
+    // Again: the same state is not kept twice.
+    await run(job);
+    expect(JSON.parse(readFileSync(join(dir, 'best/best.json'), 'utf8'))).toEqual(listed);
+  });
+
+  it('ends with the error of training while an evaluation without an end runs', async () => {
+    const hooks = () => [
+      {
+        afterRun: () => {
+          if (Date.now() > begun + 1500) throw new Error('the hook failed');
+        },
+      },
+    ];
+    const begun = Date.now();
+    const endless = { everySteps: 5, input: () => points().repeat() };
+    const job = countingJob(endless, { train: { lastStep: 1_000_000_000 }, hooks } as never);
+    await expect(run(job)).rejects.toThrow('the hook failed');
+  });
+
+  it('is trained, saved and exported although its results cannot be written, or the last evaluation fails', async () => {
+    mkdirSync(dir, { recursive: true });
+    writeFileSync(join(dir, 'eval'), '');
+    writeFileSync(join(dir, 'best'), '');
+    const best = { metric: 'a', mode: 'max' as const };
+    const { result, lines } = await run(countingJob({ best }, { export: {} as never }));
+    expect(result).toMatchObject({ interrupted: false, evaluation: { a: 40 } });
+    expect(lines.join('\n')).toMatch(
+      /the results of step 40 could not be kept[\s\S]*the best checkpoint of step 40/,
+    );
+    rmSync(dir, { recursive: true });
+    const failing = countingJob(
+      { input: () => fromTensorSlices({ x: [1, 2] }).take(0) },
+      { export: {} as never },
+    );
+    await expect(run(failing)).rejects.toThrow(
+      /An evaluation failed: The input of the evaluation has no batch/,
+    );
+    expect(await versionsOf('counting', join(dir, 'export'))).toHaveLength(1);
+  });
+
+  it('fails during training when an evaluation has a mistake', async () => {
     const job = countingJob(
       { everySteps: 10, best: { metric: 'c', mode: 'max' } },
       { train: { lastStep: 1_000_000_000 } },

@@ -2,7 +2,7 @@
  * Evaluates a job in the process that trains it, with the metrics, event files, best checkpoints and exports of an
  * evaluator task. The variables are copied between two steps; training continues while the copy is evaluated.
  */
-import { invalid, isShoalError } from '../errors/errors.js';
+import { describeError, invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import * as raw from '../ops/generated/index.js';
 import { Session } from '../session/session.js';
 import { BestCheckpoints } from '../train/evaluation/best-checkpoints.js';
@@ -41,6 +41,8 @@ export class LocalEvaluation implements AsyncDisposable {
   readonly #copy: () => Promise<void>;
   readonly #best: BestCheckpoints | undefined;
   readonly #exports: BestExports | undefined;
+  readonly #abandoned = new AbortController();
+  readonly #signal: AbortSignal;
   #last: { readonly step: number; readonly results: Results } | undefined;
 
   constructor(job: JobDefinition, parts: LocalEvaluationParts) {
@@ -50,12 +52,18 @@ export class LocalEvaluation implements AsyncDisposable {
     this.#periodic = new Periodic({ ...scheduleOf(job), work: () => this.#evaluateInBackground() });
     const { graph, evaluation } = evaluationGraph(job);
     this.#evaluation = evaluation;
+    this.#signal = AbortSignal.any([parts.signal, this.#abandoned.signal]);
     this.#session = Session.open({ graph });
-    this.#copy = copier(job.name, parts.session, this.#session);
-    const { best } = job.evaluate ?? {};
-    this.#best = best && new BestCheckpoints({ ...bestIn(dir, best, log), copy: true, log });
-    const exported = job.export?.best;
-    this.#exports = exported && new BestExports(job, exported, { session: this.#session, dir, log });
+    try {
+      this.#copy = copier(job.name, parts.session, this.#session);
+      const { best } = job.evaluate ?? {};
+      this.#best = best && new BestCheckpoints({ ...bestIn(dir, best, log), copy: true, log });
+      const exported = job.export?.best;
+      this.#exports = exported && new BestExports(job, exported, { session: this.#session, dir, log });
+    } catch (error) {
+      void this.#session.close();
+      throw error;
+    }
   }
 
   /** Starts the schedule at this step. */
@@ -69,54 +77,75 @@ export class LocalEvaluation implements AsyncDisposable {
     if (step < this.#lastStep) this.#periodic.onStep(step);
   }
 
-  /** Resolves when the evaluation in progress has ended. */
-  stop(): Promise<void> {
-    return this.#periodic.stop();
+  /** Ends the schedule, and the evaluation in progress: that of the trained model follows, or training has failed. */
+  async abandon(): Promise<void> {
+    this.#abandoned.abort();
+    await this.#periodic.stop();
   }
 
   /** The results of the trained model; undefined if they were interrupted. */
   async end(step: number): Promise<Results | undefined> {
-    await this.#periodic.stop();
+    await this.abandon();
     if (this.#last?.step === step) return this.#last.results;
+    const { signal, log } = this.#parts;
     try {
-      return await this.#evaluate();
+      return await this.#evaluate(signal);
     } catch (error) {
-      if (!this.#isStopped(error)) throw error;
-      this.#parts.log('stopped before the trained model was evaluated');
+      if (!isStopped(error, signal)) throw error;
+      log('stopped before the trained model was evaluated');
       return undefined;
     }
   }
 
   async #evaluateInBackground(): Promise<undefined> {
     try {
-      await this.#evaluate();
+      await this.#evaluate(this.#signal);
     } catch (error) {
-      if (!this.#isStopped(error)) this.#parts.onError(error);
+      if (isStopped(error, this.#signal)) return;
+      // A mistake in the job is repeated by each evaluation.
+      if (!isShoalError(error) || error.code === 'SHOAL_INVALID_ARGUMENT') this.#parts.onError(error);
+      else this.#parts.log(`${describeError(error)}; training continues`);
     }
   }
 
-  #isStopped(error: unknown): boolean {
-    return this.#parts.signal.aborted && isShoalError(error);
-  }
-
-  async #evaluate(): Promise<Results> {
-    const { dir, writers, signal, log } = this.#parts;
+  async #evaluate(signal: AbortSignal): Promise<Results> {
+    const { dir, writers, log } = this.#parts;
     await this.#copy();
-    const { step, results } = await evaluateState(this.#session, this.#evaluation, { signal, log });
+    const { step, results } = await evaluateState(this.#session, this.#evaluation, { signal, log }).catch(
+      (error: unknown) => {
+        if (!isShoalError(error) || isStopped(error, signal)) throw error;
+        const { code, message, hint } = error;
+        throw new ShoalError(code, `An evaluation failed: ${message}`, {
+          cause: error,
+          ...(hint && { hint }),
+        });
+      },
+    );
     this.#last = { step, results };
-    await writeResults(writers.get(evaluationsIn(dir)), results, step);
     log(`evaluation of step ${step}: ${describeResults(results)}`);
+    const keep = async (what: string, work: () => unknown) => {
+      try {
+        await work();
+      } catch (error) {
+        if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT')) throw error;
+        log(`${what} of step ${step} could not be kept: ${describeError(error)}`);
+      }
+    };
+    await keep('the results', () => writeResults(writers.get(evaluationsIn(dir)), results, step));
     await this.#exports?.consider(results, step);
     // A copy is kept; the path would be that of the original.
-    await this.#best?.consider(this.#session, { step, results, path: async () => dir });
+    const state = { step, results, path: async () => dir };
+    await keep('the best checkpoint', () => this.#best?.consider(this.#session, state));
     return results;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#periodic.stop();
+    await this.abandon();
     await this.#session.close();
   }
 }
+
+const isStopped = (error: unknown, signal: AbortSignal): boolean => signal.aborted && isShoalError(error);
 
 /** When a job is evaluated: as it says, or as often as it is saved. */
 function scheduleOf({ evaluate = {}, train: { checkpoint } }: JobDefinition) {

@@ -1,5 +1,8 @@
 /** Background work every so many seconds or steps, one at a time. */
 
+/** The longest time of a timer. */
+const MAX_MS = 2 ** 31 - 1;
+
 export interface PeriodicOptions {
   readonly everySecs: number | undefined;
   readonly everySteps: number | undefined;
@@ -22,7 +25,8 @@ export class Periodic {
   /** Starts the schedule at this step. */
   begin(step: number): void {
     const { everySecs, everySteps } = this.#options;
-    if (everySecs !== undefined) this.#timer = setInterval(() => this.start(), everySecs * 1000);
+    if (everySecs !== undefined && Number.isFinite(everySecs))
+      this.#timer = setInterval(() => this.start(), Math.min(everySecs * 1000, MAX_MS));
     if (everySteps !== undefined) this.#nextStep = step + everySteps;
   }
 

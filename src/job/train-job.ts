@@ -188,7 +188,7 @@ async function trainOnce(
     checkpoints?.begin(saving, first, lastStep);
     exports?.begin(first);
     evaluation?.begin(first);
-    const stopSchedules = () => Promise.all([checkpoints?.stop(), exports?.stop(), evaluation?.stop()]);
+    const stopSchedules = () => Promise.all([checkpoints?.stop(), exports?.stop(), evaluation?.abandon()]);
     let isStopRequested = false;
     const step = stepMaker(training, hooks, stop, () => {
       isStopRequested = true;
@@ -242,7 +242,6 @@ async function trainOnce(
           throw isLost ? new LastStepsLost(error) : error;
         });
     if (!made.interrupted && !hasDiverged) await checkpoints?.recordEnd();
-    const evaluated = made.interrupted || hasDiverged ? undefined : await evaluation?.end(made.step);
     const exported = hasDiverged
       ? undefined
       : await exports?.end(made).catch(async (error: unknown) => {
@@ -250,6 +249,7 @@ async function trainOnce(
           await training.gather(signal);
           throw error;
         });
+    const evaluated = made.interrupted || hasDiverged ? undefined : await evaluation?.end(made.step);
     const isCutOff = (exports && !exported) || (evaluation && !evaluated);
     const interrupted = made.interrupted || (isCutOff === true && !hasDiverged);
     const outputs = interrupted && server ? {} : await outputsOf(training, parts, signal);

@@ -107,7 +107,8 @@ test('a job that is trained, exported and evaluated is not started again; otherw
     export: {},
   });
   rmSync(join(home, 'evaluator-0/eval'), { recursive: true });
-  const remaining = async (evaluator: boolean) => await describeFinished(job, { home, evaluator });
+  const remaining = async (evaluates: boolean) =>
+    await describeFinished(job, { home, evaluator: evaluates ? join(home, 'evaluator-0') : undefined });
   expect(await remaining(false)).toMatchObject({ isComplete: true });
   expect(await remaining(true)).toMatchObject({
     isComplete: false,

@@ -8,13 +8,7 @@ import { isSystemError } from '../../errors/system-error.js';
 import { readEvents } from '../../formats/events/event-reader.js';
 import type { JobDefinition } from '../../job/define-job.js';
 import { readClusterFile } from '../../job/launcher/cluster-file.js';
-import {
-  evaluationsIn,
-  exportsIn,
-  isTaskDirectory,
-  localDirectory,
-  taskDirectory,
-} from '../../job/task-directory.js';
+import { evaluationsIn, exportsIn, isTaskDirectory, localDirectory } from '../../job/task-directory.js';
 import { versionsOf } from '../../saved-model/versions.js';
 import { checkpointInDirectory } from '../../train/checkpoints/directory-checkpoint.js';
 import { openStore } from '../checkpoint/open.js';
@@ -29,8 +23,8 @@ export interface Finished {
 export interface FinishedOptions {
   /** The job's directory. */
   readonly home: string;
-  /** Whether the tasks include an evaluator. */
-  readonly evaluator: boolean;
+  /** The directory of the task that evaluates; undefined if none does. */
+  readonly evaluator: string | undefined;
 }
 
 /**
@@ -66,7 +60,7 @@ export async function describeFinished(
     if (await checkpointInDirectory(survey, { directory, job: name })) return undefined;
     const remaining = [
       ...((await isExported(job, home, newest.step)) ? [] : ['export the model']),
-      ...(!evaluator || (await isEvaluated(home, newest.step)) ? [] : ['evaluate it']),
+      ...(!evaluator || (await isEvaluated(evaluator, newest.step)) ? [] : ['evaluate it']),
     ];
     const reached = hasStopped
       ? `it ended at step ${newest.step}, before its last step (${lastStep}), with the checkpoint ${newest.prefix}`
@@ -97,9 +91,9 @@ async function isExported(job: JobDefinition, home: string, step: number): Promi
   return newest?.origin.step === step;
 }
 
-/** Whether the evaluator has written the results of this step. */
-async function isEvaluated(home: string, step: number): Promise<boolean> {
-  const directory = evaluationsIn(taskDirectory(home, 'evaluator', 0));
+/** Whether the task has written the results of this step. */
+async function isEvaluated(taskDir: string, step: number): Promise<boolean> {
+  const directory = evaluationsIn(taskDir);
   const files = await readdir(directory).catch((error: unknown) => {
     if (isSystemError(error) && error.code === 'ENOENT') return [];
     throw error;

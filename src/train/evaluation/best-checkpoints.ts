@@ -1,6 +1,6 @@
 /**
  * Keeps the checkpoints with the best values of a metric, whatever their age. They are pinned in the saver that created
- * them, or copied to a separate directory if another process manages the originals. A file lists them, so that a
+ * them, or in that of their copies, in a separate directory, if another process manages the originals. A file lists them, so that a
  * restarted process compares with the earlier ones.
  */
 import { readFile, rename, writeFile } from 'node:fs/promises';
@@ -27,7 +27,7 @@ export interface BestCheckpointsOptions {
   readonly saver: SaverLike;
   /** The directory of `best.json` and of copies. */
   readonly directory: string;
-  /** Saves a copy to the directory instead of pinning; the saver's `maxToKeep` limits the copies. Default: false. */
+  /** Saves copies to the directory, which its saver pins if it can; others its `maxToKeep` limits. Default: false. */
   readonly copy?: boolean;
   /** Receives log lines; default: none. */
   readonly log?: (line: string) => void;
@@ -74,6 +74,8 @@ export class BestCheckpoints {
       throw invalid(`There is no metric '${metric}'; the metrics are ${Object.keys(results).join(', ')}`);
     }
     const known = await this.#load(session);
+    // The same state again, of a process that resumed.
+    if (known.some((other) => other.step === step && other.value === value)) return false;
     const worst = known.length < keep ? undefined : known.at(-1);
     if (Number.isNaN(value) || (worst && !isBetter(value, worst.value, mode, minDelta))) return false;
     const kept = copy ? await saver.save(session, join(directory, 'model.ckpt')) : await path();
@@ -102,12 +104,10 @@ export class BestCheckpoints {
   }
 
   async #pin(session: TrainingRunner): Promise<void> {
-    const { copy, saver } = this.#options;
-    if (!copy)
-      await saver.pin?.(
-        session,
-        this.all.map(({ path }) => path),
-      );
+    await this.#options.saver.pin?.(
+      session,
+      this.all.map(({ path }) => path),
+    );
   }
 
   /** Atomic: a reader sees the old file or the new one. */

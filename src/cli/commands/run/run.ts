@@ -6,14 +6,14 @@ import { engineOf, resolveConfig } from '../../../cluster/spec/config.js';
 import { ShoalError } from '../../../errors/errors.js';
 import { requireDirectory } from '../../../files/directories.js';
 import { PACKAGE_ROOT } from '../../../files/package.js';
-import type { JobDefinition } from '../../../job/define-job.js';
+import { type JobDefinition, withoutEvaluation } from '../../../job/define-job.js';
 import { startFresh } from '../../../job/fresh-start.js';
 import { claimDirectory } from '../../../job/launcher/cluster-file.js';
 import { runLocalCluster } from '../../../job/launcher/local-cluster.js';
 import { Screen } from '../../../job/launcher/screen.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
 import { overrideJob } from '../../../job/override-job.js';
-import { jobDirectory, localDirectory } from '../../../job/task-directory.js';
+import { jobDirectory, localDirectory, taskDirectory } from '../../../job/task-directory.js';
 import { leveled, logLevelOf } from '../../../text/log.js';
 import type { ShoalContext } from '../../context.js';
 import { describeFinished } from '../../job/finished.js';
@@ -47,8 +47,14 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
   }
   const isCluster = flags.ps !== undefined || flags.workers !== undefined;
   const evaluator = isCluster && wantsEvaluator(flags, job);
+  const evaluatesHere = !isCluster && job.evaluate !== undefined && flags.evaluator !== false;
+  const evaluated = evaluator
+    ? taskDirectory(home, 'evaluator', 0)
+    : evaluatesHere
+      ? localDirectory(home)
+      : undefined;
   const finished =
-    flags.fresh || flags.evaluator ? undefined : await describeFinished(job, { home, evaluator });
+    flags.fresh || flags.evaluator ? undefined : await describeFinished(job, { home, evaluator: evaluated });
   for (const line of finished?.lines ?? []) logAs('shoal')(line);
   if (finished?.isComplete) return;
   const signals = stopSignals(this.outputClosed);
@@ -58,7 +64,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
         throw noEvaluator('an evaluator is a task of a cluster', 'pass --ps and --workers as well');
       const { endProcess } = await import('../../job/end-process.js');
       signals.kill.addEventListener('abort', () => void endProcess(130));
-      process.exitCode = await runHere(job, {
+      process.exitCode = await runHere(evaluatesHere ? job : withoutEvaluation(job), {
         home,
         dir: localDirectory(home),
         signal: signals.stop,
