@@ -144,6 +144,7 @@ describe('a job in one process', () => {
     await run(job);
     const listed = JSON.parse(readFileSync(join(dir, 'best/best.json'), 'utf8')) as { path: string }[];
     expect(listed).toHaveLength(2);
+    expect(readdirSync(join(dir, 'best')).filter((name) => name.endsWith('.index'))).toHaveLength(2);
     for (const { path } of listed) expect(existsSync(`${path}.index`), path).toBe(true);
     // Again: the same state is not kept twice.
     await run(job);

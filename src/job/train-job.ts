@@ -250,8 +250,8 @@ async function trainOnce(
           throw error;
         });
     const evaluated = made.interrupted || hasDiverged ? undefined : await evaluation?.end(made.step);
-    const isCutOff = (exports && !exported) || (evaluation && !evaluated);
-    const interrupted = made.interrupted || (isCutOff === true && !hasDiverged);
+    const lacksResults = (exports && !exported) || (evaluation && !evaluated);
+    const interrupted = made.interrupted || (!hasDiverged && Boolean(lacksResults));
     const outputs = interrupted && server ? {} : await outputsOf(training, parts, signal);
     await endHooks(training, hooks, coordinator, log);
     result = { ...made, interrupted, outputs, evaluation: evaluated, exported };

@@ -10,6 +10,7 @@ import { serialQueue } from '../../async/serial-queue.js';
 import { checkGatherMode, type GatherMode } from '../../checkpoint/gather.js';
 import type { PauseControl } from '../../checkpoint/save.js';
 import { describeError, invalid } from '../../errors/errors.js';
+import type { Names } from '../../errors/option-names.js';
 import { InputRelease } from '../../input/dataset/release.js';
 import { isVoidStep } from '../../input/leases/step-marks.js';
 import { ConfigProtoSchema } from '../../proto/generated/config_pb.js';
@@ -80,6 +81,18 @@ export interface PlaceOptions {
    */
   readonly onOpen?: (place: TrainingPlace) => Disposable | AsyncDisposable | undefined;
 }
+
+/** All of them but the place itself, which a supervisor takes elsewhere: a misspelt one is an error. */
+export const PLACE_OPTIONS: Names<Omit<PlaceOptions, 'server' | 'master'>> = {
+  config: true,
+  maxWaitSecs: true,
+  stepTimeoutSecs: true,
+  recovery: true,
+  gather: true,
+  onRecovery: true,
+  gate: true,
+  onOpen: true,
+};
 
 export interface TrainingPlace {
   /** The underlying session: its runs do not recover, and are not training steps. */

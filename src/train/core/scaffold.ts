@@ -34,7 +34,7 @@ export interface ScaffoldOptions {
 }
 
 /** All of them: a misspelt one is an error. */
-const OPTIONS: Names<ScaffoldOptions> = {
+export const SCAFFOLD_OPTIONS: Names<ScaffoldOptions> = {
   initOp: true,
   initFeedDict: true,
   initFn: true,
@@ -58,7 +58,7 @@ export class Scaffold {
   #saver: SaverLike | undefined;
 
   constructor(given: OrNull<ScaffoldOptions> = {}) {
-    const options = knownOptions(given, OPTIONS, 'a Scaffold');
+    const options = knownOptions(given, SCAFFOLD_OPTIONS, 'a Scaffold');
     this.initFn = options.initFn;
     this.initFeedDict = options.initFeedDict;
     this.localInitFeedDict = options.localInitFeedDict;

@@ -1,7 +1,7 @@
 /**
  * Keeps the checkpoints with the best values of a metric, whatever their age. They are pinned in the saver that created
- * them, or in that of their copies, in a separate directory, if another process manages the originals. A file lists them, so that a
- * restarted process compares with the earlier ones.
+ * them, or in that of their copies, in a separate directory, if another process manages the originals. A file lists them,
+ * so that a restarted process compares with the earlier ones.
  */
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -85,6 +85,8 @@ export class BestCheckpoints {
       .slice(0, keep);
     await this.#pin(session);
     await this.#write();
+    // The copy that is not among the best any more.
+    if (copy) await saver.tidy?.(session, directory);
     log?.(`new best ${metric}: ${value} at step ${step}; kept as ${kept}`);
     return true;
   }

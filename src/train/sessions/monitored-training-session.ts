@@ -16,7 +16,7 @@ import { knownOptions, type Names } from '../../errors/option-names.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import { defaultLog, type Log } from '../../text/log.js';
 import { Saver } from '../checkpoints/saver.js';
-import { openTraining, type PlaceOptions } from '../core/open-training.js';
+import { openTraining, PLACE_OPTIONS, type PlaceOptions } from '../core/open-training.js';
 import { startQueueRunners } from '../core/queue-runners.js';
 import { Scaffold } from '../core/scaffold.js';
 import { scaffoldValues } from '../core/scaffold-values.js';
@@ -72,6 +72,7 @@ export interface MonitoredTrainingOptions extends PlaceOptions {
 
 /** All of them: a misspelt one is an error. */
 const OPTIONS: Names<MonitoredTrainingOptions> = {
+  ...PLACE_OPTIONS,
   graph: true,
   isChief: true,
   checkpointDir: true,
@@ -91,14 +92,6 @@ const OPTIONS: Names<MonitoredTrainingOptions> = {
   log: true,
   server: true,
   master: true,
-  config: true,
-  maxWaitSecs: true,
-  stepTimeoutSecs: true,
-  recovery: true,
-  gather: true,
-  onRecovery: true,
-  gate: true,
-  onOpen: true,
 };
 
 /** For these null is none, not the default. */

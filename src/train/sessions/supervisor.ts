@@ -23,9 +23,14 @@ import { checkGlobalStep, getGlobalStep } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
 import { LAST_SAVE_MS } from '../checkpoints/retrying-saver.js';
 import { Saver } from '../checkpoints/saver.js';
-import { type OpenedTraining, openTraining, type PlaceOptions } from '../core/open-training.js';
+import {
+  type OpenedTraining,
+  openTraining,
+  PLACE_OPTIONS,
+  type PlaceOptions,
+} from '../core/open-training.js';
 import { type QueueRunnerLike, startQueueRunners } from '../core/queue-runners.js';
-import { Scaffold, type ScaffoldOptions } from '../core/scaffold.js';
+import { SCAFFOLD_OPTIONS, Scaffold, type ScaffoldOptions } from '../core/scaffold.js';
 import { scaffoldValues } from '../core/scaffold-values.js';
 import { readStep } from '../hooks/global-step.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
@@ -80,11 +85,11 @@ export interface ManagedSessionOptions {
 
 /** All of them: a misspelt one is an error. */
 const OPTIONS: Names<SupervisorOptions> = {
+  ...SCAFFOLD_OPTIONS,
+  ...PLACE_OPTIONS,
   graph: true,
   isChief: true,
   logdir: true,
-  summaryOp: true,
-  saver: true,
   globalStep: true,
   saveModelSecs: true,
   lastSaveSecs: true,
@@ -93,21 +98,6 @@ const OPTIONS: Names<SupervisorOptions> = {
   checkpointBasename: true,
   signal: true,
   log: true,
-  initOp: true,
-  initFeedDict: true,
-  initFn: true,
-  readyOp: true,
-  readyForLocalInitOp: true,
-  localInitOp: true,
-  localInitFeedDict: true,
-  config: true,
-  maxWaitSecs: true,
-  stepTimeoutSecs: true,
-  recovery: true,
-  gather: true,
-  onRecovery: true,
-  gate: true,
-  onOpen: true,
 };
 
 /** For these null is none, not the default. */
