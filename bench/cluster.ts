@@ -16,7 +16,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { initCerts, issueCert } from '../src/cluster/spec/certs.js';
+import { initCerts, issueCert } from '../src/distributed/cluster/spec/certs.js';
 import { type ClusterModel, describeShape, keyOf, MODELS, type Shape } from './cluster/models.js';
 import {
   type ClusterRates,

@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { choosePorts } from '../src/job/launcher/ports.js';
+import { choosePorts } from '../src/app/job/launcher/ports.js';
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 

@@ -6,9 +6,9 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkSpace } from '../scripts/setup/disk-space.mjs';
-import { describeError } from '../src/errors/errors.js';
-import { asShoalError, locateTensorFlow } from '../src/native/locate.js';
-import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/native/onednn.js';
+import { describeError } from '../src/base/errors/errors.js';
+import { asShoalError, locateTensorFlow } from '../src/tensorflow/native/library/locate.js';
+import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/tensorflow/native/library/onednn.js';
 import { type Benchmark, oraclePython, ROOT, type Row, type Table } from './harness.js';
 import { circumstancesNow, type Section, show, updatedPage } from './page.js';
 

@@ -11,7 +11,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { messageOf } from '../src/errors/errors.js';
+import { messageOf } from '../src/base/errors/errors.js';
 import { type Benchmark, compare, median, percentile, type Table } from './harness.js';
 import { type Restart, restartOnce } from './recovery/python-round.js';
 import { RecoveryCluster, type TaskName } from './recovery/recovery-cluster.js';

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { TF_CODE_NAMES } from '../src/errors/errors.js';
-import { DECLARATIONS } from '../src/native/c-api.js';
-import { locateTensorFlow } from '../src/native/locate.js';
-import { DTYPES } from '../src/tensor/dtype.js';
+import { TF_CODE_NAMES } from '../src/base/errors/errors.js';
+import { DECLARATIONS } from '../src/tensorflow/native/library/c-api.js';
+import { locateTensorFlow } from '../src/tensorflow/native/library/locate.js';
+import { DTYPES } from '../src/tensorflow/tensor/dtype.js';
 import {
   checkDeclarations,
   type Prototype,

@@ -1,10 +1,10 @@
 /**
- * Compares the declarations in src/native/c-api.ts with the C headers of the library: whether each function exists, how
+ * Compares the declarations in src/tensorflow/native/library/c-api.ts with the C headers of the library: whether each function exists, how
  * many arguments it takes, and whether every kind matches the C type.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Declaration } from '../src/native/c-api.js';
+import type { Declaration } from '../src/tensorflow/native/library/c-api.js';
 
 export interface Prototype {
   readonly result: string;

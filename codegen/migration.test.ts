@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import { Graph, Session, tf } from '../src/index.js';
-import { locateTensorFlow } from '../src/native/locate.js';
+import { locateTensorFlow } from '../src/tensorflow/native/library/locate.js';
 import { ROOT, startNode } from '../test/setup/run-setup.js';
 import { snippets } from '../test/snippets.js';
 import { exists, generateMigration, migrationRows, readCuration, readNames } from './migration.js';

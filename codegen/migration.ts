@@ -4,8 +4,8 @@
  * TensorFlow are listed by `tensorflow1-names.py`, whose output is `curation/tensorflow1-names.json`.
  */
 import { readFileSync } from 'node:fs';
-import * as formats from '../src/formats/index.js';
 import * as shoal from '../src/index.js';
+import * as formats from '../src/tensorflow/formats/index.js';
 import type { GeneratedFolder } from './output.js';
 
 interface Renamed {

@@ -1,6 +1,6 @@
 /** The TypeScript signature of an op's wrapper, derived from the op's definition. */
-import type { OpDef, OpDef_ArgDef, OpDef_AttrDef } from '../src/proto/generated/graph_pb.js';
-import { type DType, dtypeFromNumber } from '../src/tensor/dtype.js';
+import type { OpDef, OpDef_ArgDef, OpDef_AttrDef } from '../src/base/proto/generated/graph_pb.js';
+import { type DType, dtypeFromNumber } from '../src/tensorflow/tensor/dtype.js';
 
 export interface Parameter {
   /** The name in TypeScript, and in the op's definition. */

@@ -1,5 +1,5 @@
 /**
- * Generates src/proto/generated: TensorFlow's messages as TypeScript, by protobuf-es.
+ * Generates src/base/proto/generated: TensorFlow's messages as TypeScript, by protobuf-es.
  *
  * The descriptors come from an installed Python TensorFlow (SHOAL_ORACLE_PYTHON); protoc-gen-es is run as protoc would
  * run it. Only messages and enums are included, without comments.
@@ -162,7 +162,7 @@ export function generateProtos(python = process.env.SHOAL_ORACLE_PYTHON): Genera
   const response = fromBinary(CodeGeneratorResponseSchema, stdout);
   if (response.error) throw new Error(`protoc-gen-es: ${response.error}`);
   return {
-    folder: 'src/proto/generated',
+    folder: 'src/base/proto/generated',
     files: new Map(response.file.map((file) => [file.name, file.content])),
   };
 }

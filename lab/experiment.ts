@@ -3,7 +3,7 @@
  * experiments/, which exports it as `experiment`.
  */
 import { readdir } from 'node:fs/promises';
-import { describeError, invalid } from '../src/errors/errors.js';
+import { describeError, invalid } from '../src/base/errors/errors.js';
 import { Lab, type LabOptions } from './hosts/hosts.js';
 import type { Needs } from './hosts/prerequisites.js';
 

@@ -1,6 +1,6 @@
 /** `npm run lab -- NAME`: lists and runs the experiments. Exits with 0 only if every assertion held. */
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { describeError, invalid, ShoalError } from '../src/errors/errors.js';
+import { describeError, invalid, ShoalError } from '../src/base/errors/errors.js';
 import {
   type Experiment,
   experimentNames,

@@ -1,6 +1,6 @@
 /** Runs programs in separate processes, to test per-process state (memory, terminal, native library). */
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { locateTensorFlow } from '../src/native/locate.js';
+import { locateTensorFlow } from '../src/tensorflow/native/library/locate.js';
 import { type Ended, type Started, startNode } from './setup/run-setup.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -11,7 +11,7 @@ export const moduleUrl = (file: string): string => pathToFileURL(ROOT + file).hr
 
 const PRELUDE = `
 const { tf, Tensor, Graph, Session, liveHandles, listLiveHandles } = await import('${moduleUrl('src/index.ts')}');
-const raw = await import('${moduleUrl('src/ops/generated/index.ts')}');
+const raw = await import('${moduleUrl('src/tensorflow/ops/generated/index.ts')}');
 `;
 
 export interface ProgramOptions {

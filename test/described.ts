@@ -1,6 +1,6 @@
 /** Matches an error by its message and its hint, as they are printed. */
 import { expect } from 'vitest';
-import { describeError } from '../src/errors/errors.js';
+import { describeError } from '../src/base/errors/errors.js';
 
 export const described = (pattern: RegExp | string) =>
   expect.toSatisfy((error: unknown) => {

@@ -1,12 +1,12 @@
 /** Every failing call frees its native objects: the handle counts stay constant. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { Graph } from '../src/graph/graph.js';
-import type { Output } from '../src/graph/operation.js';
 import { tf } from '../src/index.js';
-import { liveHandles } from '../src/native/handle.js';
-import * as raw from '../src/ops/generated/index.js';
-import { Session } from '../src/session/session.js';
-import type { Tensor } from '../src/tensor/tensor.js';
+import { Graph } from '../src/tensorflow/graph/graph.js';
+import type { Output } from '../src/tensorflow/graph/operation.js';
+import { liveHandles } from '../src/tensorflow/native/handle.js';
+import * as raw from '../src/tensorflow/ops/generated/index.js';
+import { Session } from '../src/tensorflow/session/session.js';
+import type { Tensor } from '../src/tensorflow/tensor/tensor.js';
 
 const TIMES = 1000;
 

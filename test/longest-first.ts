@@ -12,12 +12,12 @@ export const LONG_TESTS = [
   'test/cluster/sync-deterministic.test.ts',
   'test/cluster/replaced-processes.test.ts',
   'test/cluster/full-disk.test.ts',
-  'src/cluster/task/cluster-task.test.ts',
+  'src/distributed/cluster/task/cluster-task.test.ts',
   'test/cli/cluster.test.ts',
   'test/cluster/shards-monitored.test.ts',
   'lab/soak/fencing.test.ts',
   'lab/soak/soak.test.ts',
-  'src/train/hooks/sync-losses.test.ts',
+  'src/training/train/hooks/sync/sync-losses.test.ts',
 ];
 
 export class LongestFirst extends BaseSequencer {

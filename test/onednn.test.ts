@@ -5,11 +5,15 @@
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
-import { library } from '../src/native/library.js';
-import { ONEDNN_VARIABLE } from '../src/native/onednn.js';
+import { library } from '../src/tensorflow/native/library/library.js';
+import { ONEDNN_VARIABLE } from '../src/tensorflow/native/library/onednn.js';
 import { ROOT, startNode } from './setup/run-setup.js';
 
-const FILES = ['src/gradients/ops/nn.test.ts', 'src/gradients/ops/conv.test.ts', 'src/layers/layers.test.ts'];
+const FILES = [
+  'src/tensorflow/gradients/ops/nn.test.ts',
+  'src/tensorflow/gradients/ops/conv.test.ts',
+  'src/tensorflow/layers/layers.test.ts',
+];
 
 test.skipIf(process.platform !== 'linux')(
   'convolutions, pooling and normalization pass in the other setting of oneDNN',

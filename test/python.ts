@@ -1,7 +1,7 @@
 /** Runs a Python program with real TensorFlow: JSON on stdin, JSON on the last line of stdout. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/native/onednn.js';
+import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/tensorflow/native/library/onednn.js';
 
 export async function askPython<T>(
   program: URL,

@@ -28,26 +28,26 @@ export const SLOW_TESTS = [
   'lab/soak/fencing.test.ts',
   'bench/cluster/models.test.ts',
   'codegen/{protos,tensorflow1-names}.test.ts',
-  'src/job/summaries.test.ts',
-  'src/keras/{oracle,several-outputs}.test.ts',
-  'src/native/onednn.test.ts',
-  'src/saved-model/{export,load-large-model,loader}.test.ts',
-  'src/train/checkpoints/tensorflow-directory.test.ts',
-  'src/train/sessions/{event-files,last-save,queue-loops}.test.ts',
+  'src/app/job/graph/summaries.test.ts',
+  'src/app/keras/{oracle,several-outputs}.test.ts',
+  'src/tensorflow/native/library/onednn.test.ts',
+  'src/training/saved-model/{export,loading/load-large-model,loading/loader}.test.ts',
+  'src/training/train/checkpoints/tensorflow-directory.test.ts',
+  'src/training/train/sessions/{event-files,last-save,queue-loops}.test.ts',
 ];
 
 /** Those of the slow files that are unit tests, see UNIT_TESTS. */
 export const SLOW_UNIT_TESTS = [
-  'src/graph/interop.test.ts',
-  'src/gradients/coverage.test.ts',
-  'src/gradients/ops/{arithmetic,arrays,control-flow,conv,diagonals,gather,linalg,matmul,nn,reductions,segment,sparse}.test.ts',
-  'src/gradients/ops/math-*.test.ts',
-  'src/gradients/native.test.ts',
-  'src/input/dataset/datasets.test.ts',
-  'src/input/queues/queues.test.ts',
-  'src/layers/losses/losses.test.ts',
-  'src/layers/metrics/metrics.test.ts',
-  'src/optimizers/ordered-shares.test.ts',
+  'src/tensorflow/graph/interop.test.ts',
+  'src/tensorflow/gradients/coverage.test.ts',
+  'src/tensorflow/gradients/ops/{arithmetic,arrays,control-flow,conv,diagonals,gather,linalg,matmul,nn,reductions,segment,sparse}.test.ts',
+  'src/tensorflow/gradients/ops/math-*.test.ts',
+  'src/tensorflow/gradients/native.test.ts',
+  'src/training/input/dataset/datasets.test.ts',
+  'src/training/input/queues/queues.test.ts',
+  'src/tensorflow/layers/losses/losses.test.ts',
+  'src/tensorflow/layers/metrics/metrics.test.ts',
+  'src/tensorflow/optimizers/sync/ordered-shares.test.ts',
 ];
 
 /**
@@ -55,8 +55,10 @@ export const SLOW_UNIT_TESTS = [
  * notice, and a process of its own costs a file most of a second. Tests that count handles or memory are not among them.
  */
 export const UNIT_TESTS = [
-  'src/{bytes,checkpoint,errors,files,formats,gradients,graph,input,layers,lookup,metrics,ops}/**/*.test.ts',
-  'src/{optimizers,store,summary,text,variables}/**/*.test.ts',
+  'src/base/{bytes,errors,files,metrics,text}/**/*.test.ts',
+  'src/tensorflow/{formats,gradients,graph,layers,lookup,ops,optimizers,summary,variables}/**/*.test.ts',
+  'src/distributed/{checkpoint,store}/**/*.test.ts',
+  'src/training/input/**/*.test.ts',
 ];
 
 /**

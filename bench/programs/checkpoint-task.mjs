@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Graph, tf } from '../../dist/index.js';
-import { Saver, Server } from '../../dist/train/index.js';
-import { RecoverableSession } from '../../dist/train/recovery/recoverable-session.js';
+import { Saver, Server } from '../../dist/training/train/index.js';
+import { RecoverableSession } from '../../dist/training/train/recovery/recoverable-session.js';
 
 const { model, mb, directory, cluster, jobName } = JSON.parse(process.env.BENCH);
 const server = await Server.start({

@@ -3,9 +3,9 @@
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Graph, tf } from '../../dist/index.js';
-import { predictSignatureDef, SavedModelBuilder, tags } from '../../dist/saved-model/index.js';
-import { Server } from '../../dist/train/index.js';
-import { RecoverableSession } from '../../dist/train/recovery/recoverable-session.js';
+import { predictSignatureDef, SavedModelBuilder, tags } from '../../dist/training/saved-model/index.js';
+import { Server } from '../../dist/training/train/index.js';
+import { RecoverableSession } from '../../dist/training/train/recovery/recoverable-session.js';
 
 const { mb, directory, cluster, jobName, taskIndex } = JSON.parse(process.env.BENCH);
 const server = await Server.start({

@@ -1,7 +1,7 @@
 // Loads a SavedModel and predicts once: {"dir"} → {"ms", "first"}.
 import { createInterface } from 'node:readline';
-import { library } from '../../dist/native/library.js';
-import { loadSavedModel } from '../../dist/saved-model/index.js';
+import { library } from '../../dist/tensorflow/native/library/library.js';
+import { loadSavedModel } from '../../dist/training/saved-model/index.js';
 
 // Otherwise the first model would load TensorFlow, which Python's import has done.
 library();

@@ -2,7 +2,7 @@
 // {"value": MB}.
 import { createInterface } from 'node:readline';
 import { Graph, Session, Tensor, tf } from '../../dist/index.js';
-import { ftrl } from '../../dist/optimizers/index.js';
+import { ftrl } from '../../dist/tensorflow/optimizers/index.js';
 
 const [BATCH, IDS, COLUMNS] = [1000, 50, 2];
 const COUNT = BATCH * IDS;

@@ -2,11 +2,11 @@
 // {"value": GB/s} of reading the variable, or of assigning a fed value to it.
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { ClusterServer } from '../../dist/cluster/runtime/cluster-server.js';
-import { ClusterSpec } from '../../dist/cluster/spec/cluster-spec.js';
-import { taskId } from '../../dist/cluster/spec/task-id.js';
+import { ClusterServer } from '../../dist/distributed/cluster/runtime/cluster-server.js';
+import { ClusterSpec } from '../../dist/distributed/cluster/spec/cluster-spec.js';
+import { taskId } from '../../dist/distributed/cluster/spec/task-id.js';
 import { Graph, Tensor, tf } from '../../dist/index.js';
-import * as raw from '../../dist/ops/generated/index.js';
+import * as raw from '../../dist/tensorflow/ops/generated/index.js';
 
 const { cluster, jobName, taskIndex, engine } = JSON.parse(process.env.BENCH);
 const self = taskId(jobName, taskIndex);

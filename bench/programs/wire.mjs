@@ -4,8 +4,8 @@
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { createInterface } from 'node:readline';
-import { Connection } from '../../dist/engine/wire/connection.js';
-import { Tensor } from '../../dist/tensor/tensor.js';
+import { Connection } from '../../dist/distributed/engine/wire/connection.js';
+import { Tensor } from '../../dist/tensorflow/tensor/tensor.js';
 
 const MB = 1_000_000;
 const NO_HEAD = new Uint8Array(0);

@@ -36,7 +36,7 @@ export async function bundlePrograms(sources: readonly string[]): Promise<Bundle
   try {
     await build({
       entryPoints: [
-        { out: 'cli', in: 'src/cli/main.ts' },
+        { out: 'cli', in: 'src/app/cli/main.ts' },
         ...sources.map((source) => ({ out: nameOf(source), in: source })),
       ],
       outdir: directory,

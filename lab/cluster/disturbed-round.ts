@@ -4,7 +4,7 @@
  * the other tasks continue in the same process.
  */
 
-import { EXIT } from '../../src/errors/exit-codes.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
 import type { Context } from '../experiment.js';
 import { LabCluster, type LabTask } from './lab-tasks.js';
 import { allExit, allLog, killed, progresses, START_MS, sameProcesses } from './task-checks.js';

@@ -9,10 +9,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { crc32 } from '@node-rs/crc32';
-import { parseCheckpointState } from '../../src/formats/checkpoint-state/checkpoint-state.js';
-import { DirectoryReader } from '../../src/formats/range-reader.js';
-import { BundleReader } from '../../src/formats/tensor-bundle/bundle-reader.js';
-import { DTYPES, type DType, dtypeFromNumber } from '../../src/tensor/dtype.js';
+import { parseCheckpointState } from '../../src/tensorflow/formats/checkpoint-state/checkpoint-state.js';
+import { DirectoryReader } from '../../src/tensorflow/formats/range-reader.js';
+import { BundleReader } from '../../src/tensorflow/formats/tensor-bundle/bundle-reader.js';
+import { DTYPES, type DType, dtypeFromNumber } from '../../src/tensorflow/tensor/dtype.js';
 import type { Lab, LabHost } from '../hosts/hosts.js';
 import { SHOAL } from '../scenarios/scenario-run.js';
 

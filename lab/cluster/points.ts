@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { encodeExample, TFRecordWriter } from '../../src/formats/index.js';
+import { encodeExample, TFRecordWriter } from '../../src/tensorflow/formats/index.js';
 
 export const FILES = 4;
 export const PER_FILE = 500;

@@ -1,5 +1,5 @@
 /** Assertions of experiments about a training cluster: exit codes, progress, and log lines in time. */
-import { sleep } from '../../src/async/deadline.js';
+import { sleep } from '../../src/base/async/deadline.js';
 import type { Context } from '../experiment.js';
 import { Lateness } from '../hosts/lateness.js';
 import { LabCluster, type LabTask, loggedAt } from './lab-tasks.js';

@@ -5,7 +5,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { invalid } from '../../src/errors/errors.js';
+import { invalid } from '../../src/base/errors/errors.js';
 import type { Experiment } from '../experiment.js';
 import { exportPlacement, PLACEMENTS, type PlacementName, pythonReference } from '../scenarios/softmax.js';
 

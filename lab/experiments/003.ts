@@ -1,5 +1,5 @@
 /** Scenario 003: every task is killed at every moment, and launched again on the same or on another host. */
-import { invalid } from '../../src/errors/errors.js';
+import { invalid } from '../../src/base/errors/errors.js';
 import type { Experiment } from '../experiment.js';
 import { failover, type Mode } from '../scenarios/failover.js';
 import { CASES } from '../scenarios/failover-cases.js';

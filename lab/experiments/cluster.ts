@@ -1,5 +1,5 @@
 /** Asynchronous training on hosts that share nothing, undisturbed and then disturbed. */
-import { sleep } from '../../src/async/deadline.js';
+import { sleep } from '../../src/base/async/deadline.js';
 import { disturbedRound } from '../cluster/disturbed-round.js';
 import { LabCluster, type LabTask } from '../cluster/lab-tasks.js';
 import { allExit, endOf, START_MS } from '../cluster/task-checks.js';

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { RESERVED } from '../../src/store/blob-names.js';
+import { RESERVED } from '../../src/distributed/store/blob-names.js';
 import { gather } from '../cluster/gather.js';
 import type { Experiment } from '../experiment.js';
 import type { Lab } from '../hosts/hosts.js';

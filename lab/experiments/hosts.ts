@@ -1,7 +1,7 @@
 /** The lab itself: the isolation of hosts, and its faults. */
 import { fileURLToPath } from 'node:url';
-import { sleep } from '../../src/async/deadline.js';
-import { isShoalError, ShoalError } from '../../src/errors/errors.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { isShoalError, ShoalError } from '../../src/base/errors/errors.js';
 import type { Context, Experiment } from '../experiment.js';
 import { type Connection, connectionsTo, cutConnection } from '../hosts/connections.js';
 import type { Lab, LabHost, LabProcess } from '../hosts/hosts.js';

@@ -1,5 +1,5 @@
 /** A large cluster on one small machine: it starts, trains, loses a ps and stops; its memory is measured. */
-import { EXIT } from '../../src/errors/exit-codes.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
 import { LabCluster, type LabTask } from '../cluster/lab-tasks.js';
 import { allExit, allLog, killed, progresses, START_MS, sameProcesses } from '../cluster/task-checks.js';
 import type { Context, Experiment } from '../experiment.js';

@@ -2,7 +2,7 @@
  * A worker that the ps reach and the chief does not: it continues to train, so a snapshot without it would be
  * inconsistent. Saves fail with a log line until the chief reaches the worker, or until no task does.
  */
-import { sleep } from '../../src/async/deadline.js';
+import { sleep } from '../../src/base/async/deadline.js';
 import type { Experiment } from '../experiment.js';
 import type { LabHost } from '../hosts/hosts.js';
 import { allEnd, nextOutput, Scenario, type ScenarioTask, waitForOutput } from '../scenarios/scenario-run.js';

@@ -1,5 +1,5 @@
 /** Random faults against the jobs of scenarios 000 and 001: every burst is recovered from, and nothing is lost. */
-import { invalid } from '../../src/errors/errors.js';
+import { invalid } from '../../src/base/errors/errors.js';
 import type { FailoverJob } from '../cluster/failover-cluster.js';
 import { LEASED, LINE, SPARSE } from '../cluster/failover-jobs.js';
 import type { Experiment } from '../experiment.js';

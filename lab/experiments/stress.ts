@@ -1,5 +1,5 @@
 /** Many steps with several in flight: none may be aborted or stuck, each is counted once, and memory stays flat. */
-import { sleep } from '../../src/async/deadline.js';
+import { sleep } from '../../src/base/async/deadline.js';
 import { LabCluster, type LabTask } from '../cluster/lab-tasks.js';
 import { allExit, lastLines, START_MS, title } from '../cluster/task-checks.js';
 import type { Context, Experiment } from '../experiment.js';

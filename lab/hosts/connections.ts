@@ -1,5 +1,5 @@
 /** The TCP connections between two hosts of a lab, and their sudden end. */
-import { ShoalError } from '../../src/errors/errors.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
 import type { LabHost } from './host.js';
 
 export interface Connection {

@@ -5,7 +5,7 @@
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ShoalError } from '../../src/errors/errors.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
 import { type HostSpec, LabHost } from './host.js';
 import type { Backend, BackendOptions } from './namespaces.js';
 import { markOf, subnetOf } from './naming.js';

@@ -9,8 +9,8 @@ import { stat, writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { withDeadline } from '../../src/async/deadline.js';
-import { ShoalError } from '../../src/errors/errors.js';
+import { withDeadline } from '../../src/base/async/deadline.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
 import { formatLabName, listLabs, markOf, ownerIsAlive } from './naming.js';
 
 const SCRIPT = fileURLToPath(new URL('./guard.sh', import.meta.url));

@@ -4,8 +4,8 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { withDeadline } from '../../src/async/deadline.js';
-import { ShoalError } from '../../src/errors/errors.js';
+import { withDeadline } from '../../src/base/async/deadline.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
 import { searchPath } from './namespace-support.js';
 
 const STEP_MS = 20_000;

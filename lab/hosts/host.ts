@@ -2,8 +2,8 @@
  * One host of a lab, made of namespaces (namespaces.ts) or of a directory and a loopback address (directories.ts).
  */
 import { posix } from 'node:path';
-import { type WaitOptions, withDeadline } from '../../src/async/deadline.js';
-import { invalid, ShoalError } from '../../src/errors/errors.js';
+import { type WaitOptions, withDeadline } from '../../src/base/async/deadline.js';
+import { invalid, ShoalError } from '../../src/base/errors/errors.js';
 import { processStat, processTree, until } from './proc.js';
 import { type Exit, LabProcess, type Launch, type StartOptions } from './process.js';
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { isShoalError } from '../../src/errors/errors.js';
+import { isShoalError } from '../../src/base/errors/errors.js';
 import { described } from '../../test/described.js';
 import { loadExperiment, type Report, runExperiment } from '../experiment.js';
 import { Lab, type LabMode } from './hosts.js';

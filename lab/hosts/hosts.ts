@@ -13,7 +13,7 @@
 import { realpath } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { invalid, ShoalError } from '../../src/errors/errors.js';
+import { invalid, ShoalError } from '../../src/base/errors/errors.js';
 import { directoryBackend } from './directories.js';
 import { Guard, sweep } from './guard.js';
 import type { HostSpec, LabHost } from './host.js';

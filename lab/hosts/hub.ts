@@ -9,7 +9,7 @@
 import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { invalid, ShoalError } from '../../src/errors/errors.js';
+import { invalid, ShoalError } from '../../src/base/errors/errors.js';
 import { Holder } from './holder.js';
 import { checkTraits, type NetworkTraits } from './host.js';
 import { findTool, runTool, type Support } from './namespace-support.js';

@@ -9,7 +9,7 @@
 import { chmod, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ShoalError } from '../../src/errors/errors.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
 import { Holder } from './holder.js';
 import { type HostSpec, LabHost, type NetworkTraits } from './host.js';
 import { Hub } from './hub.js';

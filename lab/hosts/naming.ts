@@ -5,7 +5,7 @@
  */
 import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ShoalError } from '../../src/errors/errors.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
 import { processStat } from './proc.js';
 
 export interface LabName {

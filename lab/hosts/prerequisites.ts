@@ -2,8 +2,8 @@
 import { tmpdir } from 'node:os';
 import { ensureOracle } from '../../scripts/dev/oracle.mjs';
 import { checkSpace } from '../../scripts/setup/disk-space.mjs';
-import { ShoalError } from '../../src/errors/errors.js';
-import { asShoalError } from '../../src/native/locate.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
+import { asShoalError } from '../../src/tensorflow/native/library/locate.js';
 import type { Experiment, FlagValues } from '../experiment.js';
 import { type ProbeOptions, probe } from './namespace-support.js';
 

@@ -1,7 +1,7 @@
 /** Reads /proc. On systems without it every result is "unknown". */
 import { readdir, readFile } from 'node:fs/promises';
-import { sleep } from '../../src/async/deadline.js';
-import { ShoalError } from '../../src/errors/errors.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
 
 export interface ProcessStat {
   readonly pid: number;

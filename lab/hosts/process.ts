@@ -2,8 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs';
 import { dirname } from 'node:path';
-import { type WaitOptions, withDeadline } from '../../src/async/deadline.js';
-import { ShoalError } from '../../src/errors/errors.js';
+import { type WaitOptions, withDeadline } from '../../src/base/async/deadline.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
 
 export interface Exit {
   readonly code: number | null;

@@ -7,8 +7,8 @@
  */
 import { constants, openSync, readSync, writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { ShoalError } from '../../src/errors/errors.js';
-import koffi from '../../src/native/ffi.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
+import koffi from '../../src/tensorflow/native/library/ffi.js';
 import type { NetworkTraits } from './host.js';
 
 const TUNSETIFF = 0x400454ca;

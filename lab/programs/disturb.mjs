@@ -2,7 +2,7 @@
  * Loaded by every task of the failover cluster before its program (`node --import`): the files `fault`, `clock`
  * and `block` in the working directory disturb the process. They are read at the start and on SIGUSR2.
  *
- *   fault   the fault points of the task, as in SHOAL_FAULT (see src/async/fault-point.ts)
+ *   fault   the fault points of the task, as in SHOAL_FAULT (see src/base/async/fault-point.ts)
  *   block   for how many milliseconds the main thread is blocked, once: the file is removed
  *   clock   by how many milliseconds the wall clock of this process is wrong; the monotonic clock is not affected
  */

@@ -1,15 +1,15 @@
 /**
  * Reports whose runs a ps executes, and lets a task stop at its runs. The fault points, read from SHOAL_FAULT as those of
- * src/async/fault-point.ts:
+ * src/base/async/fault-point.ts:
  *
  *   lab.initialize   a worker is about to run the initializers of variables
  *   lab.run          a worker is about to make a run
  *   lab.stage        a ps is about to execute a run of another task (engine direct)
  */
-import type { Identity } from '../../src/cluster/membership/map.js';
-import { ClusterSession } from '../../src/cluster/runtime/cluster-session.js';
-import { ClusterTask } from '../../src/cluster/task/cluster-task.js';
-import { HostedStage } from '../../src/engine/host/hosted-stage.js';
+import type { Identity } from '../../src/distributed/cluster/membership/map.js';
+import { ClusterSession } from '../../src/distributed/cluster/runtime/cluster-session.js';
+import { ClusterTask } from '../../src/distributed/cluster/task/cluster-task.js';
+import { HostedStage } from '../../src/distributed/engine/host/hosted-stage.js';
 import type { TaskEvent } from '../soak/task-log.js';
 
 const passed = new Map<string, number>();

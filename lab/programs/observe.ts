@@ -4,9 +4,9 @@
  * LAB_WITHOUT_FENCING=1 the task has no fencing.
  */
 
-import { parseManifestBlob, stampOf } from '../../src/checkpoint/names.js';
-import { BlobGuard, callerOf } from '../../src/cluster/agent/blob-access.js';
-import type { JobDefinition } from '../../src/job/define-job.js';
+import type { JobDefinition } from '../../src/app/job/definition/define-job.js';
+import { parseManifestBlob, stampOf } from '../../src/distributed/checkpoint/format/names.js';
+import { BlobGuard, callerOf } from '../../src/distributed/cluster/agent/blobs/blob-access.js';
 import type { TaskEvent } from '../soak/task-log.js';
 import { observeRuns } from './observe-runs.js';
 import { removeFencing } from './without-fencing.js';

@@ -4,16 +4,16 @@
  * number of its native handles.
  */
 
-import { ClusterServer } from '../../src/cluster/runtime/cluster-server.js';
-import { resolveConfig } from '../../src/cluster/spec/config.js';
-import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
-import { parseTaskId } from '../../src/cluster/spec/task-id.js';
-import { describeError } from '../../src/errors/errors.js';
-import { runTask } from '../../src/job/run-task.js';
-import { buildTrainingGraph } from '../../src/job/training-graph.js';
-import { liveHandles } from '../../src/native/handle.js';
-import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
-import { configured } from '../../src/train/task/server.js';
+import { buildTrainingGraph } from '../../src/app/job/graph/training-graph.js';
+import { runTask } from '../../src/app/job/running/run-task.js';
+import { describeError } from '../../src/base/errors/errors.js';
+import { ClusterServer } from '../../src/distributed/cluster/runtime/cluster-server.js';
+import { resolveConfig } from '../../src/distributed/cluster/spec/config.js';
+import { replicaDeviceSetter } from '../../src/distributed/cluster/spec/device-setter.js';
+import { parseTaskId } from '../../src/distributed/cluster/spec/task-id.js';
+import { liveHandles } from '../../src/tensorflow/native/handle.js';
+import { RecoverableSession } from '../../src/training/train/recovery/recoverable-session.js';
+import { configured } from '../../src/training/train/task/server.js';
 import job from './linear-regression.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });

@@ -1,7 +1,8 @@
 /** One task of the experiments' job. Every log line begins with the time, so that logs of tasks can be merged. */
-import { resolveConfig } from '../../src/cluster/spec/config.js';
-import { describeError } from '../../src/errors/errors.js';
-import { runTask } from '../../src/job/run-task.js';
+
+import { runTask } from '../../src/app/job/running/run-task.js';
+import { describeError } from '../../src/base/errors/errors.js';
+import { resolveConfig } from '../../src/distributed/cluster/spec/config.js';
 import job from './linear-regression.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });

@@ -4,14 +4,15 @@
  * another one, and a process that continues after a fault point learns of its successor later. The alarm of a falling step
  * is removed as well: it may end the job before the checks see what the alarm saw.
  */
-import { type Admission, Admissions } from '../../src/cluster/agent/admissions.js';
-import { AgentClient } from '../../src/cluster/agent/agent-client.js';
-import { BlobGuard } from '../../src/cluster/agent/blob-access.js';
-import type { Message } from '../../src/cluster/membership/types.js';
-import type { TaskId } from '../../src/cluster/spec/task-id.js';
-import { ClusterTask } from '../../src/cluster/task/cluster-task.js';
-import { ShoalError } from '../../src/errors/errors.js';
-import { StepAlarm } from '../../src/train/recovery/step-alarm.js';
+
+import { ShoalError } from '../../src/base/errors/errors.js';
+import { type Admission, Admissions } from '../../src/distributed/cluster/agent/admissions.js';
+import { AgentClient } from '../../src/distributed/cluster/agent/agent-client.js';
+import { BlobGuard } from '../../src/distributed/cluster/agent/blobs/blob-access.js';
+import type { Message } from '../../src/distributed/cluster/membership/types.js';
+import type { TaskId } from '../../src/distributed/cluster/spec/task-id.js';
+import { ClusterTask } from '../../src/distributed/cluster/task/cluster-task.js';
+import { StepAlarm } from '../../src/training/train/recovery/steps/step-alarm.js';
 
 /**
  * For so long a process that continues gets no message about its own task. Otherwise it is chance whether it ends

@@ -1,7 +1,7 @@
 /** Scenario 003: runs its cases on one cluster after another, and checks each. */
-import { sleep } from '../../src/async/deadline.js';
-import { describeError } from '../../src/errors/errors.js';
-import { EXIT } from '../../src/errors/exit-codes.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { describeError } from '../../src/base/errors/errors.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
 import { ClusterWatch, GIVE_UP_MS, RECOVERY_MS, secs } from '../cluster/cluster-watch.js';
 import { FailoverCluster, type LaunchOptions } from '../cluster/failover-cluster.js';
 import { LEASED, LINE } from '../cluster/failover-jobs.js';

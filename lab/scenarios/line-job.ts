@@ -1,6 +1,6 @@
 /** Scenario 000 as a job, each task by `shoal task` on its own host. */
 
-import { EXIT } from '../../src/errors/exit-codes.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
 import { newestStep } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';
 import { Leftovers } from '../hosts/leftovers.js';

@@ -15,7 +15,7 @@ const CONVERGED = { at: 50_000, within: 0.03 };
 /** With the larger rate of the failover jobs. */
 export const CONVERGED_SOON = { at: 300, within: 1e-3 };
 
-const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
+const PYTHON = new URL('../../src/training/train/testing/saver.py', import.meta.url);
 
 const inOrder = (values: object) => Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
 

@@ -4,8 +4,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { sleep } from '../../src/async/deadline.js';
-import { LAST_STEPS_MS } from '../../src/train/checkpoints/retrying-saver.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { LAST_STEPS_MS } from '../../src/training/train/checkpoints/retrying-saver.js';
 import type { Bundle } from '../cluster/bundle.js';
 import type { Context } from '../experiment.js';
 import type { Lab, LabHost, LabProcess } from '../hosts/hosts.js';

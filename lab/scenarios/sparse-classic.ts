@@ -1,7 +1,7 @@
 /** Scenario 001 by the classic program: every "must" of it. */
 import { join } from 'node:path';
-import { parseCheckpointState } from '../../src/formats/checkpoint-state/checkpoint-state.js';
-import { scalarsIn } from '../../src/train/testing/workspace.js';
+import { parseCheckpointState } from '../../src/tensorflow/formats/checkpoint-state/checkpoint-state.js';
+import { scalarsIn } from '../../src/training/train/testing/workspace.js';
 import { diskOf, newestStep } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';
 import type { LabHost } from '../hosts/hosts.js';

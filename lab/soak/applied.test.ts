@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type LedgerState, newLedger, reduce, snapshotOf } from '../../src/input/leases/ledger.js';
+import { type LedgerState, newLedger, reduce, snapshotOf } from '../../src/training/input/leases/ledger.js';
 import { timesConsumed, wronglyApplied } from './applied.js';
 
 const shards = [0, 1, 2].map((file) => ({ file: `f${file}`, offset: 0, records: 4 }));

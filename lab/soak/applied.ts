@@ -1,6 +1,6 @@
 /** How often each record was applied, by the ledger of a checkpoint and by the tables in it. */
-import type { LedgerSnapshot } from '../../src/input/leases/ledger.js';
-import { shuffledOrder } from '../../src/input/leases/shard-order.js';
+import type { LedgerSnapshot } from '../../src/training/input/leases/ledger.js';
+import { shuffledOrder } from '../../src/training/input/leases/shard-order.js';
 
 /**
  * How often the ledger counts each record as consumed: records are numbered over all files in order. The records of a

@@ -1,7 +1,7 @@
 /** Makes the faults of a soak on a failover cluster, and undoes them. */
-import { sleep } from '../../src/async/deadline.js';
-import { isShoalError } from '../../src/errors/errors.js';
-import { EXIT } from '../../src/errors/exit-codes.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { isShoalError } from '../../src/base/errors/errors.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
 import { secs } from '../cluster/cluster-watch.js';
 import type { FailoverCluster } from '../cluster/failover-cluster.js';
 import { CHIEF, type Hold, TASKS, type TaskName, WORKERS } from '../cluster/failover-tasks.js';

@@ -2,10 +2,10 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { decodeInput, inputFile } from '../../src/checkpoint/input-file.js';
-import { describeError } from '../../src/errors/errors.js';
-import { EXIT } from '../../src/errors/exit-codes.js';
-import { parseLedgerSnapshot } from '../../src/input/leases/ledger.js';
+import { describeError } from '../../src/base/errors/errors.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
+import { decodeInput, inputFile } from '../../src/distributed/checkpoint/reading/input-file.js';
+import { parseLedgerSnapshot } from '../../src/training/input/leases/ledger.js';
 import { bundlePrograms } from '../cluster/bundle.js';
 import { ClusterWatch, RECOVERY_MS, secs } from '../cluster/cluster-watch.js';
 import { FailoverCluster, type FailoverJob, type LaunchOptions } from '../cluster/failover-cluster.js';

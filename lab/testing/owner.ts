@@ -4,7 +4,7 @@
  *   owner.ts namespaces|directories stay|exit|throw
  */
 import { readlink } from 'node:fs/promises';
-import { isShoalError } from '../../src/errors/errors.js';
+import { isShoalError } from '../../src/base/errors/errors.js';
 import { Lab, type LabMode } from '../hosts/hosts.js';
 
 export interface Belongings {

@@ -34,7 +34,7 @@ function moduleOf(types) {
 // A program of the checkout may run: it loads some files late.
 if (!isSource) rmSync(target, { recursive: true, force: true });
 const { metafile } = await build({
-  entryPoints: [...entries, { out: 'cli', in: moduleOf('dist/cli/main.d.ts') }],
+  entryPoints: [...entries, { out: 'cli', in: moduleOf('dist/app/cli/main.d.ts') }],
   outdir: target,
   bundle: true,
   splitting: true,

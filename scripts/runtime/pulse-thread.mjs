@@ -9,7 +9,7 @@ const { counter, intervalMs } = workerData;
 /** The main thread raises it several times per interval. */
 const beats = new Int32Array(counter);
 
-/** What to send, with which credentials, to whom: see src/cluster/agent/pulse.ts. */
+/** What to send, with which credentials, to whom: see src/distributed/cluster/agent/pulse.ts. */
 let order;
 let seen = Atomics.load(beats, 0);
 let lookedAt = performance.now();

@@ -2,7 +2,7 @@
 // docs/design/031-bulk-channel.md. It waits in poll(2) for all sockets at once and never blocks on one of them. It is plain
 // Node, so that the sources, the modules of the build and the bundle all start this file.
 //
-// It takes orders (src/native/transfer-thread.ts) from a message port; a byte in a pipe wakes it for them. Of a channel
+// It takes orders (src/tensorflow/native/threads/transfer-thread.ts) from a message port; a byte in a pipe wakes it for them. Of a channel
 // that it has reported as ended it touches neither the descriptor nor memory any more.
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';

@@ -5,7 +5,7 @@
 
 export class SetupError extends Error {
   /**
-   * @param {string} code one of the SHOAL_* codes of src/errors
+   * @param {string} code one of the SHOAL_* codes of src/base/errors
    * @param {string} reason what went wrong, in one word: 'no-pip', 'wrong-hash' …
    * @param {string} message what failed, and on what
    * @param {{ hint?: string, cause?: unknown }} [details]

@@ -9,7 +9,7 @@ const KILL_AFTER_MS = 5_000;
 const MISSING = 127;
 
 /** Found from the sources and from the bundle: both are two levels below the package. */
-const SUPERVISOR = fileURLToPath(new URL('../../scripts/setup/supervised.mjs', import.meta.url));
+const SUPERVISOR = fileURLToPath(new URL('./supervised.mjs', import.meta.url));
 
 /**
  * Runs a program and returns its output. The program ends with this process, even if that is killed.

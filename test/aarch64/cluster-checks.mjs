@@ -1,8 +1,8 @@
 /** Checks between two processes: a session on a ps, shared variables, the loss of the ps. */
 import assert from 'node:assert/strict';
-import { TensorFlowServer } from '../../dist/cluster/runtime/tensorflow-server.js';
-import { clusterConfig } from '../../dist/cluster/spec/cluster-config.js';
-import { replicaDeviceSetter } from '../../dist/cluster/spec/device-setter.js';
+import { TensorFlowServer } from '../../dist/distributed/cluster/grpc/tensorflow-server.js';
+import { clusterConfig } from '../../dist/distributed/cluster/spec/cluster-config.js';
+import { replicaDeviceSetter } from '../../dist/distributed/cluster/spec/device-setter.js';
 import { Graph, Session, tf } from '../../dist/index.js';
 import { send } from './reporter.mjs';
 

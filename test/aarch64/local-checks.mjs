@@ -1,9 +1,9 @@
 /** Checks in one process: the library, tensors of every dtype, graphs, sessions, errors. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { crc32c } from '../../dist/bytes/crc32c.js';
+import { crc32c } from '../../dist/base/bytes/crc32c.js';
 import { Graph, listLiveHandles, liveHandles, Session, Tensor, tf } from '../../dist/index.js';
-import { library } from '../../dist/native/library.js';
+import { library } from '../../dist/tensorflow/native/library/library.js';
 
 const TIMEOUT_MS = 60_000;
 

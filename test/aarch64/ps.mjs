@@ -1,6 +1,6 @@
 /** The ps of the smoke test: a TensorFlow server that runs until it is killed. */
 import assert from 'node:assert/strict';
-import { TensorFlowServer } from '../../dist/cluster/runtime/tensorflow-server.js';
+import { TensorFlowServer } from '../../dist/distributed/cluster/grpc/tensorflow-server.js';
 import { check, endWithCommand, send } from './reporter.mjs';
 
 endWithCommand();

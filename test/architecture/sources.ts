@@ -23,9 +23,8 @@ export interface SourceFile {
   readonly anyLines: readonly number[];
 }
 
-/** The first directory; 'front' for files directly under src/. */
-export const moduleOf = (path: string): string =>
-  path.includes('/') ? (path.split('/')[0] as string) : 'front';
+/** The group and the module: the first two directories, or the file itself if it is directly under src/. */
+export const moduleOf = (path: string): string => path.split('/').slice(0, 2).join('/');
 
 export const isGenerated = (path: string): boolean => path.includes('/generated/');
 /** Tests and test helpers. */

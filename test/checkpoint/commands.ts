@@ -1,6 +1,6 @@
 /** Executes commands from stdin, one JSON object per line, and prints each result on stdout. */
 import { createInterface } from 'node:readline';
-import { describeError, isShoalError } from '../../src/errors/errors.js';
+import { describeError, isShoalError } from '../../src/base/errors/errors.js';
 
 export function serveCommands<C extends { readonly id: number }>(execute: (command: C) => unknown): void {
   const commands = createInterface({ input: process.stdin });

@@ -3,11 +3,11 @@
  * ps, and every step changes all of them, so a partly saved step is detected.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DirectoryReader } from '../../src/formats/range-reader.js';
-import { BundleReader } from '../../src/formats/tensor-bundle/bundle-reader.js';
-import { Session } from '../../src/session/session.js';
-import { globalVariablesInitializer } from '../../src/variables/initialize.js';
-import { globalVariables } from '../../src/variables/variable-scope.js';
+import { DirectoryReader } from '../../src/tensorflow/formats/range-reader.js';
+import { BundleReader } from '../../src/tensorflow/formats/tensor-bundle/bundle-reader.js';
+import { Session } from '../../src/tensorflow/session/session.js';
+import { globalVariablesInitializer } from '../../src/tensorflow/variables/initialize.js';
+import { globalVariables } from '../../src/tensorflow/variables/variable-scope.js';
 import { Cluster } from './processes.js';
 import { buildSnapshotModel, COLUMNS, LOOPS, rowsOf, TABLES } from './snapshot-model.js';
 

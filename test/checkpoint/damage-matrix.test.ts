@@ -1,11 +1,11 @@
 /** Every kind of damage to every file of a checkpoint: a restore yields one complete checkpoint, or reports why not. */
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sleep } from '../../src/async/deadline.js';
-import type { Checkpoints } from '../../src/checkpoint/checkpoints.js';
-import type { Manifest } from '../../src/checkpoint/manifest.js';
-import { fileBlob, manifestBlob } from '../../src/checkpoint/names.js';
-import { ShoalError } from '../../src/errors/errors.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
+import type { Checkpoints } from '../../src/distributed/checkpoint/checkpoints.js';
+import type { Manifest } from '../../src/distributed/checkpoint/format/manifest.js';
+import { fileBlob, manifestBlob } from '../../src/distributed/checkpoint/format/names.js';
 import { PLACES, TestCluster } from './test-cluster.js';
 
 let cluster: TestCluster;

@@ -1,11 +1,11 @@
 /** A disk that fails to read a copy: other copies are used, and the bad one is replaced. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Checkpoints } from '../../src/checkpoint/checkpoints.js';
-import type { Manifest } from '../../src/checkpoint/manifest.js';
-import { fileBlob, manifestBlob } from '../../src/checkpoint/names.js';
-import { replaceDamaged } from '../../src/checkpoint/replace-damaged.js';
-import { isUndamaged, verifyCheckpoint } from '../../src/checkpoint/verify.js';
+import type { Checkpoints } from '../../src/distributed/checkpoint/checkpoints.js';
+import type { Manifest } from '../../src/distributed/checkpoint/format/manifest.js';
+import { fileBlob, manifestBlob } from '../../src/distributed/checkpoint/format/names.js';
+import { isUndamaged, verifyCheckpoint } from '../../src/distributed/checkpoint/maintenance/verify.js';
+import { replaceDamaged } from '../../src/distributed/checkpoint/reading/replace-damaged.js';
 import { PLACES, TestCluster } from './test-cluster.js';
 
 const KINDS = ['data-00000-of-00002', 'data-00001-of-00002', 'index', 'input', 'manifest'];

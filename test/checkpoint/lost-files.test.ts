@@ -2,9 +2,9 @@
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { Checkpoints } from '../../src/checkpoint/checkpoints.js';
-import type { Manifest } from '../../src/checkpoint/manifest.js';
-import { fileBlob } from '../../src/checkpoint/names.js';
+import type { Checkpoints } from '../../src/distributed/checkpoint/checkpoints.js';
+import type { Manifest } from '../../src/distributed/checkpoint/format/manifest.js';
+import { fileBlob } from '../../src/distributed/checkpoint/format/names.js';
 import { PLACES, TestCluster } from './test-cluster.js';
 
 let cluster: TestCluster;

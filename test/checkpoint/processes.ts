@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { choosePorts } from '../../src/job/launcher/ports.js';
+import { choosePorts } from '../../src/app/job/launcher/ports.js';
 
 /** Only detects hangs: a busy machine may take very long to start a process. */
 const TIMEOUT_MS = 420_000;

@@ -6,7 +6,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { choosePorts } from '../../src/job/launcher/ports.js';
+import { choosePorts } from '../../src/app/job/launcher/ports.js';
 import { Cluster, type Failure, type Task } from './processes.js';
 
 interface Listed {

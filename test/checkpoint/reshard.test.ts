@@ -4,17 +4,17 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { ClusterSpec } from '../../src/cluster/spec/cluster-spec.js';
-import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
-import { taskId } from '../../src/cluster/spec/task-id.js';
-import { Graph } from '../../src/graph/graph.js';
-import { choosePorts } from '../../src/job/launcher/ports.js';
-import * as tf from '../../src/tf.js';
-import { Saver, type SaverOptions } from '../../src/train/checkpoints/saver.js';
-import { Server } from '../../src/train/task/server.js';
+import { choosePorts } from '../../src/app/job/launcher/ports.js';
+import * as tf from '../../src/app/tf/index.js';
+import { ClusterSpec } from '../../src/distributed/cluster/spec/cluster-spec.js';
+import { replicaDeviceSetter } from '../../src/distributed/cluster/spec/device-setter.js';
+import { taskId } from '../../src/distributed/cluster/spec/task-id.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import { Saver, type SaverOptions } from '../../src/training/train/checkpoints/saver.js';
+import { Server } from '../../src/training/train/task/server.js';
 import { askPython } from '../python.js';
 
-const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
+const PYTHON = new URL('../../src/training/train/testing/saver.py', import.meta.url);
 const ROWS = 101;
 
 let dir = '';

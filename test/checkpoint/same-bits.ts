@@ -1,5 +1,5 @@
 /** Bitwise equality of tensors; strings by value. */
-import type { Tensor } from '../../src/tensor/tensor.js';
+import type { Tensor } from '../../src/tensorflow/tensor/tensor.js';
 
 export function sameBits(a: Tensor, b: Tensor): boolean {
   if (a.dtype === 'string') return JSON.stringify(a.toArray()) === JSON.stringify(b.toArray());

@@ -2,11 +2,11 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Checkpoints } from '../../src/checkpoint/checkpoints.js';
-import type { Manifest } from '../../src/checkpoint/manifest.js';
-import { fileBlob, stampOf } from '../../src/checkpoint/names.js';
-import type { SaveRequest } from '../../src/checkpoint/save.js';
-import { ShoalError } from '../../src/errors/errors.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
+import type { Checkpoints } from '../../src/distributed/checkpoint/checkpoints.js';
+import type { Manifest } from '../../src/distributed/checkpoint/format/manifest.js';
+import { fileBlob, stampOf } from '../../src/distributed/checkpoint/format/names.js';
+import type { SaveRequest } from '../../src/distributed/checkpoint/protocol/save.js';
 import { TestCluster, Training } from './test-cluster.js';
 
 let cluster: TestCluster;

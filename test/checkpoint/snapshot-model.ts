@@ -4,9 +4,10 @@
  * steps of a loop both counters are n, the accumulators of its rows are n + 1, and weights and linear slots are the
  * result of n updates.
  */
-import { Graph } from '../../src/graph/graph.js';
-import * as tf from '../../src/tf.js';
-import { getOrCreateGlobalStep } from '../../src/variables/global-step.js';
+
+import * as tf from '../../src/app/tf/index.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import { getOrCreateGlobalStep } from '../../src/tensorflow/variables/global-step.js';
 
 export const LOOPS = 4;
 export const ROWS_PER_LOOP = 8;

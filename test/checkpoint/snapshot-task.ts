@@ -1,9 +1,10 @@
 /** A task of the consistent-snapshot test: ps tasks serve, chief and worker train two loops each, the chief saves. */
-import { pullCheckpoint } from '../../src/checkpoint/transfer.js';
-import { describeError } from '../../src/errors/errors.js';
-import { Saver } from '../../src/train/checkpoints/saver.js';
-import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
-import { Server } from '../../src/train/task/server.js';
+
+import { describeError } from '../../src/base/errors/errors.js';
+import { pullCheckpoint } from '../../src/distributed/checkpoint/directory/transfer.js';
+import { Saver } from '../../src/training/train/checkpoints/saver.js';
+import { RecoverableSession } from '../../src/training/train/recovery/recoverable-session.js';
+import { Server } from '../../src/training/train/task/server.js';
 import { serveCommands } from './commands.js';
 import { buildSnapshotModel } from './snapshot-model.js';
 

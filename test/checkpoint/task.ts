@@ -3,19 +3,23 @@
  * that a mixture of two steps is detected.
  */
 import { Server as HttpServer } from 'node:http';
-import { sleep } from '../../src/async/deadline.js';
-import { damagedCopies, lostFiles, verifyCheckpoint } from '../../src/checkpoint/verify.js';
-import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
-import type { TaskId } from '../../src/cluster/spec/task-id.js';
-import { describeError, isShoalError } from '../../src/errors/errors.js';
-import { Graph } from '../../src/graph/graph.js';
-import { Tensor } from '../../src/tensor/tensor.js';
-import * as tf from '../../src/tf.js';
-import { Saver } from '../../src/train/checkpoints/saver.js';
-import { Server } from '../../src/train/task/server.js';
-import { getOrCreateGlobalStep } from '../../src/variables/global-step.js';
-import { fixedSizePartitioner } from '../../src/variables/partitioned.js';
-import { globalVariables } from '../../src/variables/variable-scope.js';
+import * as tf from '../../src/app/tf/index.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { describeError, isShoalError } from '../../src/base/errors/errors.js';
+import {
+  damagedCopies,
+  lostFiles,
+  verifyCheckpoint,
+} from '../../src/distributed/checkpoint/maintenance/verify.js';
+import { replicaDeviceSetter } from '../../src/distributed/cluster/spec/device-setter.js';
+import type { TaskId } from '../../src/distributed/cluster/spec/task-id.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import { Tensor } from '../../src/tensorflow/tensor/tensor.js';
+import { getOrCreateGlobalStep } from '../../src/tensorflow/variables/global-step.js';
+import { fixedSizePartitioner } from '../../src/tensorflow/variables/partitioned.js';
+import { globalVariables } from '../../src/tensorflow/variables/variable-scope.js';
+import { Saver } from '../../src/training/train/checkpoints/saver.js';
+import { Server } from '../../src/training/train/task/server.js';
 import { serveCommands } from './commands.js';
 import { sameBits } from './same-bits.js';
 

@@ -2,20 +2,21 @@
  * Two ps, a chief and a worker in one process, each with its own disk: the complete checkpoint service without the
  * network. The ps hold real variables in real sessions.
  */
-import { Checkpoints, type CheckpointsOptions } from '../../src/checkpoint/checkpoints.js';
-import type { Manifest } from '../../src/checkpoint/manifest.js';
-import type { PauseControl, SaveRequest } from '../../src/checkpoint/save.js';
-import type { SavedVariable } from '../../src/checkpoint/saved-variable.js';
-import { savedVariable } from '../../src/checkpoint/saved-variable.js';
-import type { ShardOwner } from '../../src/checkpoint/shard-owner.js';
-import { ShardService } from '../../src/checkpoint/shard-service.js';
-import { Disks } from '../../src/checkpoint/testing/disks.js';
-import { SessionVariables } from '../../src/checkpoint/variable-access.js';
-import { Graph } from '../../src/graph/graph.js';
-import type { Operation, Output } from '../../src/graph/operation.js';
-import { Session } from '../../src/session/session.js';
-import { Tensor } from '../../src/tensor/tensor.js';
-import * as tf from '../../src/tf.js';
+
+import * as tf from '../../src/app/tf/index.js';
+import { Checkpoints, type CheckpointsOptions } from '../../src/distributed/checkpoint/checkpoints.js';
+import type { Manifest } from '../../src/distributed/checkpoint/format/manifest.js';
+import type { SavedVariable } from '../../src/distributed/checkpoint/format/saved-variable.js';
+import { savedVariable } from '../../src/distributed/checkpoint/format/saved-variable.js';
+import type { PauseControl, SaveRequest } from '../../src/distributed/checkpoint/protocol/save.js';
+import type { ShardOwner } from '../../src/distributed/checkpoint/shard/shard-owner.js';
+import { ShardService } from '../../src/distributed/checkpoint/shard/shard-service.js';
+import { SessionVariables } from '../../src/distributed/checkpoint/shard/variable-access.js';
+import { Disks } from '../../src/distributed/checkpoint/testing/disks.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import type { Operation, Output } from '../../src/tensorflow/graph/operation.js';
+import { Session } from '../../src/tensorflow/session/session.js';
+import { Tensor } from '../../src/tensorflow/tensor/tensor.js';
 import { sameBits } from './same-bits.js';
 
 export const PLACES = ['ps/0', 'ps/1', 'chief/0', 'worker/0'];

@@ -11,14 +11,22 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { crc32c } from '../../src/bytes/crc32c.js';
-import type { Checkpoints } from '../../src/checkpoint/checkpoints.js';
-import { encodeManifest, MAX_MANIFEST_BYTES, type Manifest } from '../../src/checkpoint/manifest.js';
-import { fileBlob, manifestBlob } from '../../src/checkpoint/names.js';
-import { repairCheckpoint } from '../../src/checkpoint/repair.js';
-import { pullCheckpoint, pushCheckpoint } from '../../src/checkpoint/transfer.js';
-import { damagedCopies, isUndamaged, verifyCheckpoint } from '../../src/checkpoint/verify.js';
-import { ShoalError } from '../../src/errors/errors.js';
+import { crc32c } from '../../src/base/bytes/crc32c.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
+import type { Checkpoints } from '../../src/distributed/checkpoint/checkpoints.js';
+import { pullCheckpoint, pushCheckpoint } from '../../src/distributed/checkpoint/directory/transfer.js';
+import {
+  encodeManifest,
+  MAX_MANIFEST_BYTES,
+  type Manifest,
+} from '../../src/distributed/checkpoint/format/manifest.js';
+import { fileBlob, manifestBlob } from '../../src/distributed/checkpoint/format/names.js';
+import { repairCheckpoint } from '../../src/distributed/checkpoint/maintenance/repair.js';
+import {
+  damagedCopies,
+  isUndamaged,
+  verifyCheckpoint,
+} from '../../src/distributed/checkpoint/maintenance/verify.js';
 import { described } from '../described.js';
 import { PLACES, TestCluster } from './test-cluster.js';
 

@@ -17,14 +17,14 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { CheckpointSummary } from '../../src/cli/checkpoint/health.js';
+import type { CheckpointSummary } from '../../src/app/cli/checkpoint/health.js';
 import { askPython } from '../python.js';
 import { runCommand } from './run-command.js';
 import { type ShoalProcess, shoal, startShoal } from './shoal-process.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 240_000 });
 
-const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
+const PYTHON = new URL('../../src/training/train/testing/saver.py', import.meta.url);
 const WAIT_MS = 180_000;
 
 /** Saves once at the start and once when it is stopped. */

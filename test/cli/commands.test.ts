@@ -7,21 +7,21 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { proposeCompletions } from '@stricli/core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { application } from '../../src/cli/application.js';
-import { closedOutput, isReaderGone } from '../../src/cli/closed-output.js';
+import { application } from '../../src/app/cli/application.js';
+import { closedOutput, isReaderGone } from '../../src/app/cli/closed-output.js';
 import {
   cleanStack,
   describeFailure,
   describeFailureAsJson,
   exitCodeOfFailure,
-} from '../../src/cli/failure.js';
-import { findCluster } from '../../src/cli/job/find-cluster.js';
-import { runShoal } from '../../src/cli/main.js';
-import { userFrameOf } from '../../src/cli/user-frame.js';
-import { refuseOpenHost } from '../../src/cluster/spec/address-rules.js';
-import { ShoalError, TensorFlowError } from '../../src/errors/errors.js';
-import { EXIT } from '../../src/errors/exit-codes.js';
-import { writeClusterFile } from '../../src/job/launcher/cluster-file.js';
+} from '../../src/app/cli/failure.js';
+import { findCluster } from '../../src/app/cli/job/find-cluster.js';
+import { runShoal } from '../../src/app/cli/main.js';
+import { userFrameOf } from '../../src/app/cli/user-frame.js';
+import { writeClusterFile } from '../../src/app/job/launcher/cluster-file.js';
+import { ShoalError, TensorFlowError } from '../../src/base/errors/errors.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
+import { refuseOpenHost } from '../../src/distributed/cluster/spec/address-rules.js';
 import { described } from '../described.js';
 import { context, runCommand } from './run-command.js';
 
@@ -157,7 +157,7 @@ describe('wrong input', () => {
     const error = new ShoalError('SHOAL_INVALID_ARGUMENT', 'shapes differ', { hint: 'reshape' });
     error.stack = [
       'ShoalError: shapes differ',
-      `    at matMul (${fileURLToPath(new URL('../../src/ops/math.ts', import.meta.url))}:1:1)`,
+      `    at matMul (${fileURLToPath(new URL('../../src/tensorflow/ops/math.ts', import.meta.url))}:1:1)`,
       '    at f (file:///home/me/node_modules/other/index.js:1:1)',
       '    at Object.model (file:///home/me/my%20jobs/job.ts:3:7)',
       '    at main (file:///home/me/main.ts:1:1)',
@@ -247,7 +247,7 @@ describe('wrong input', () => {
     error.stack = [
       'Error: mine',
       '    at model (file:///home/me/job.ts:3:7)',
-      '    at async importUser (/opt/shoal/src/cli/job/load-job.ts:1:1)',
+      '    at async importUser (/opt/shoal/src/app/cli/job/load-job.ts:1:1)',
       '    at node:internal/modules/esm/loader:1:1',
       '    at x (/home/me/node_modules/tsx/dist/a.mjs:1:1)',
     ].join('\n');

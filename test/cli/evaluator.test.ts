@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { choosePorts } from '../../src/job/launcher/ports.js';
-import { scalarsIn } from '../../src/train/testing/workspace.js';
+import { choosePorts } from '../../src/app/job/launcher/ports.js';
+import { scalarsIn } from '../../src/training/train/testing/workspace.js';
 import { ROOT } from '../setup/run-setup.js';
 import { isAlive, type ShoalProcess, shoal, startShoal } from './shoal-process.js';
 

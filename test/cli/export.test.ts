@@ -3,9 +3,9 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { describeFinished } from '../../src/cli/job/finished.js';
-import { defineJob } from '../../src/job/define-job.js';
-import { versionsOf } from '../../src/saved-model/versions.js';
+import { describeFinished } from '../../src/app/cli/job/finished.js';
+import { defineJob } from '../../src/app/job/definition/define-job.js';
+import { versionsOf } from '../../src/training/saved-model/writing/versions.js';
 import { askPython } from '../python.js';
 import { ROOT } from '../setup/run-setup.js';
 import { shoal } from './shoal-process.js';
@@ -13,7 +13,7 @@ import { shoal } from './shoal-process.js';
 vi.setConfig({ testTimeout: 400_000, hookTimeout: 400_000 });
 
 const JOB = join(ROOT, 'test/cluster/programs/evaluated-job.ts');
-const ORACLE = new URL('../../src/saved-model/testing/oracle.py', import.meta.url);
+const ORACLE = new URL('../../src/training/saved-model/testing/oracle.py', import.meta.url);
 const X = [0, 0.5, 1];
 
 let scratch: string;

@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { CheckpointSummary } from '../../src/cli/checkpoint/health.js';
-import { choosePorts } from '../../src/job/launcher/ports.js';
+import type { CheckpointSummary } from '../../src/app/cli/checkpoint/health.js';
+import { choosePorts } from '../../src/app/job/launcher/ports.js';
 import { askPython } from '../python.js';
 import { runCommand } from './run-command.js';
 import { shoal, startShoal } from './shoal-process.js';
 
 vi.setConfig({ testTimeout: 600_000 });
 
-const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
+const PYTHON = new URL('../../src/training/train/testing/saver.py', import.meta.url);
 /** Arguments: the last step, steps between checkpoints, what is gathered, and the copies on other tasks. */
 const JOB = `
   import { defineJob, tf } from 'shoal';

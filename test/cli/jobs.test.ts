@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { EXIT } from '../../src/errors/exit-codes.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
 import { shoal, startShoal } from './shoal-process.js';
 
 vi.setConfig({ testTimeout: 180_000 });

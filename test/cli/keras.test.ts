@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { loadSavedModel } from '../../src/saved-model/loader.js';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import type { Tensor } from '../../src/tensorflow/tensor/tensor.js';
+import { loadSavedModel } from '../../src/training/saved-model/loading/loader.js';
 import { shoal } from './shoal-process.js';
 
 const JOB = `

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { AgentClient } from '../../src/cluster/agent/agent-client.js';
-import { tokenSecurity } from '../../src/cluster/spec/security.js';
-import { readClusterFile } from '../../src/job/launcher/cluster-file.js';
+import { readClusterFile } from '../../src/app/job/launcher/cluster-file.js';
+import { AgentClient } from '../../src/distributed/cluster/agent/agent-client.js';
+import { tokenSecurity } from '../../src/distributed/cluster/spec/security.js';
 import { type Family, parseMetrics } from '../prometheus.js';
 import { type ShoalProcess, startShoal } from './shoal-process.js';
 

@@ -1,5 +1,5 @@
 /** Runs a command of the command line in this process and returns its output. */
-import { runShoal } from '../../src/cli/main.js';
+import { runShoal } from '../../src/app/cli/main.js';
 
 export function context(rest: readonly string[] = []) {
   const output = { stdout: '', stderr: '' };

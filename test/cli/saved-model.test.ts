@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Graph } from '../../src/graph/graph.js';
 import { tf } from '../../src/index.js';
-import { simpleSave } from '../../src/saved-model/index.js';
-import { Session } from '../../src/session/session.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import { Session } from '../../src/tensorflow/session/session.js';
+import { simpleSave } from '../../src/training/saved-model/index.js';
 import { runCommand } from './run-command.js';
 
 let root: string;

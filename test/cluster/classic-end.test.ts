@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { latestCheckpoint } from '../../src/train/checkpoints/latest-checkpoint.js';
+import { latestCheckpoint } from '../../src/training/train/checkpoints/latest-checkpoint.js';
 import { askPython } from '../python.js';
 import { TaskProcesses } from './processes.js';
 
@@ -14,7 +14,7 @@ beforeEach(async () => {
 afterEach(() => rm(root, { recursive: true, force: true }));
 
 const PROGRAM = 'classic-end.ts';
-const READ = new URL('../../src/train/testing/saver.py', import.meta.url);
+const READ = new URL('../../src/training/train/testing/saver.py', import.meta.url);
 /** Only detects hangs: on a busy machine most of it is the start of the processes. */
 const LONG = { timeout: 900_000 };
 const cluster = (workers: number, env: NodeJS.ProcessEnv) =>

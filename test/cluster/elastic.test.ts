@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { sleep } from '../../src/async/deadline.js';
-import { askStatus } from '../../src/cluster/agent/status.js';
-import { EXIT } from '../../src/errors/exit-codes.js';
-import { writeIdRecords } from '../../src/input/testing/id-records.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
+import { askStatus } from '../../src/distributed/cluster/agent/status.js';
+import { writeIdRecords } from '../../src/training/input/testing/id-records.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 
 const TIMEOUT_MS = 280_000;

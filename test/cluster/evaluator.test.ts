@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { scalarsIn } from '../../src/train/testing/workspace.js';
+import { scalarsIn } from '../../src/training/train/testing/workspace.js';
 import { askPython } from '../python.js';
 import { TaskProcesses } from './processes.js';
 
@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 
-const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
+const PYTHON = new URL('../../src/training/train/testing/saver.py', import.meta.url);
 
 it('evaluates the checkpoints of the job up to the last, and keeps the best', {
   timeout: 600_000,

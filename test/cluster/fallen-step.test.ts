@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { EXIT } from '../../src/errors/exit-codes.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
 import { TaskProcesses } from './processes.js';
 
 const PROGRAM = 'fallen-step.ts';

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { sleep } from '../../src/async/deadline.js';
+import { sleep } from '../../src/base/async/deadline.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 
 const MONITORED = 'fed-monitored.ts';

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { latestCheckpoint } from '../../src/train/checkpoints/latest-checkpoint.js';
+import { latestCheckpoint } from '../../src/training/train/checkpoints/latest-checkpoint.js';
 import { askPython } from '../python.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 
@@ -14,7 +14,7 @@ beforeEach(async () => {
 afterEach(() => rm(root, { recursive: true, force: true }));
 
 const PROGRAM = 'monitored.ts';
-const TENSORFLOW_RUN = new URL('../../src/train/testing/tensorflow-run.py', import.meta.url);
+const TENSORFLOW_RUN = new URL('../../src/training/train/testing/tensorflow-run.py', import.meta.url);
 /** Only detects hangs: on a busy machine most of it is the start of the processes. */
 const LONG = { timeout: 600_000 };
 const TIMEOUT_MS = 240_000;

@@ -2,7 +2,7 @@
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Protocol } from '../../src/bytes/versions.js';
+import type { Protocol } from '../../src/base/bytes/versions.js';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const COPIED = [
@@ -30,7 +30,7 @@ export function makeRelease(directory: string, { release, versions }: OtherRelea
   for (const [protocol, [oldest, newest]] of Object.entries(versions)) {
     const range = `${protocol}: { oldest: ${oldest}, newest: ${newest} }`;
     edit(
-      join(directory, 'src/bytes/versions.ts'),
+      join(directory, 'src/base/bytes/versions.ts'),
       new RegExp(`\\b${protocol}: \\{ oldest: \\d+, newest: \\d+ \\}`),
       range,
     );

@@ -4,8 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { EXIT } from '../../src/errors/exit-codes.js';
-import { choosePorts } from '../../src/job/launcher/ports.js';
+import { choosePorts } from '../../src/app/job/launcher/ports.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 
 /** Only detects hangs. */

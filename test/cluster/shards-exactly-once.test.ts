@@ -3,9 +3,9 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { sleep } from '../../src/async/deadline.js';
-import { DEFAULT_ENGINE } from '../../src/cluster/spec/config.js';
-import { writeIdRecords } from '../../src/input/testing/id-records.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { DEFAULT_ENGINE } from '../../src/distributed/cluster/spec/config.js';
+import { writeIdRecords } from '../../src/training/input/testing/id-records.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 
 const FILES = 3;

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { writeIdRecords } from '../../src/input/testing/id-records.js';
+import { writeIdRecords } from '../../src/training/input/testing/id-records.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 
 const FILES = 3;

@@ -4,11 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { writeIdRecords } from '../../src/input/testing/id-records.js';
+import { writeIdRecords } from '../../src/training/input/testing/id-records.js';
 import { askPython } from '../python.js';
 import { TaskProcesses } from './processes.js';
 
-const READER = new URL('../../src/job/testing/read-scalars.py', import.meta.url);
+const READER = new URL('../../src/app/job/testing/read-scalars.py', import.meta.url);
 const RECORDS = 200;
 
 let folder: string;

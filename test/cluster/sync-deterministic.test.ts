@@ -4,10 +4,10 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { sleep } from '../../src/async/deadline.js';
-import { EXIT } from '../../src/errors/exit-codes.js';
-import { DirectoryReader } from '../../src/formats/range-reader.js';
-import { BundleReader } from '../../src/formats/tensor-bundle/bundle-reader.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
+import { DirectoryReader } from '../../src/tensorflow/formats/range-reader.js';
+import { BundleReader } from '../../src/tensorflow/formats/tensor-bundle/bundle-reader.js';
 import { runCommand } from '../cli/run-command.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 

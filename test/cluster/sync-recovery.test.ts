@@ -3,9 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { sleep } from '../../src/async/deadline.js';
-import { EXIT } from '../../src/errors/exit-codes.js';
-import { runInProcess } from '../../src/job/run-local.js';
+import { runInProcess } from '../../src/app/job/running/run-local.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 import job from './programs/sync-job.js';
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runInProcess } from '../../src/job/run-local.js';
+import { runInProcess } from '../../src/app/job/running/run-local.js';
 import { TaskProcesses } from './processes.js';
 import job, { STEPS } from './programs/sync-job.js';
 

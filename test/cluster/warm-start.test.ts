@@ -3,10 +3,10 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { Graph } from '../../src/graph/graph.js';
 import { tf } from '../../src/index.js';
-import { simpleSave } from '../../src/saved-model/index.js';
-import { Session } from '../../src/session/session.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import { Session } from '../../src/tensorflow/session/session.js';
+import { simpleSave } from '../../src/training/saved-model/index.js';
 import { TaskProcesses } from './processes.js';
 
 let root: string;

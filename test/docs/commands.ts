@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Application, run } from '@stricli/core';
 import { writtenPages } from '../../codegen/docs.js';
-import { application } from '../../src/cli/application.js';
-import { type ShoalContext, splitArguments } from '../../src/cli/context.js';
+import { application } from '../../src/app/cli/application.js';
+import { type ShoalContext, splitArguments } from '../../src/app/cli/context.js';
 import { context } from '../cli/run-command.js';
 import { ROOT } from '../setup/run-setup.js';
 

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { TF_CODE_NAMES } from '../../src/errors/errors.js';
-import { EXIT } from '../../src/errors/exit-codes.js';
+import { TF_CODE_NAMES } from '../../src/base/errors/errors.js';
+import { EXIT } from '../../src/base/errors/exit-codes.js';
 import { ROOT } from '../setup/run-setup.js';
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
@@ -15,7 +15,7 @@ const entries = page
 
 /** The codes exist only as a type, so they are read from its source. */
 function codes(): string[] {
-  const own = [...read('src/errors/errors.ts').matchAll(/^ {2}\| '(SHOAL_\w+)'/gm)].map(
+  const own = [...read('src/base/errors/errors.ts').matchAll(/^ {2}\| '(SHOAL_\w+)'/gm)].map(
     ([, code]) => code as string,
   );
   return [...own, ...TF_CODE_NAMES.filter((name) => name !== 'OK').map((name) => `SHOAL_TF_${name}`)].sort();

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { codeOf } from '../../codegen/docs.js';
-import { choosePorts } from '../../src/job/launcher/ports.js';
+import { choosePorts } from '../../src/app/job/launcher/ports.js';
 import { ROOT } from '../setup/run-setup.js';
 import { actionsOf, type Block, changed, isLeftOut, PREPARED, WALKS } from './page-commands.js';
 

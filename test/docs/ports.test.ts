@@ -11,6 +11,8 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { differences } from '../../codegen/output.js';
 import { generatePorts } from '../../codegen/ports.js';
 import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
+import { choosePorts } from '../../src/app/job/launcher/ports.js';
+import { DataType } from '../../src/base/proto/generated/graph_pb.js';
 import {
   BundleReader,
   BundleShardWriter,
@@ -19,10 +21,8 @@ import {
   indexFile,
   readIndexFile,
   writeIndexFile,
-} from '../../src/formats/index.js';
-import { choosePorts } from '../../src/job/launcher/ports.js';
-import { locateTensorFlow } from '../../src/native/locate.js';
-import { DataType } from '../../src/proto/generated/graph_pb.js';
+} from '../../src/tensorflow/formats/index.js';
+import { locateTensorFlow } from '../../src/tensorflow/native/library/locate.js';
 import { shoal } from '../cli/shoal-process.js';
 import { askPython } from '../python.js';
 import { childEnvironment, ROOT } from '../setup/run-setup.js';

@@ -1,10 +1,10 @@
 /** Connections of the direct engine between two tasks. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { ClusterServer } from '../../src/cluster/runtime/cluster-server.js';
-import { taskId } from '../../src/cluster/spec/task-id.js';
-import { Graph } from '../../src/graph/graph.js';
-import type { Output } from '../../src/graph/operation.js';
+import type { ClusterServer } from '../../src/distributed/cluster/runtime/cluster-server.js';
+import { taskId } from '../../src/distributed/cluster/spec/task-id.js';
 import { tf } from '../../src/index.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import type { Output } from '../../src/tensorflow/graph/operation.js';
 import { EngineCluster, ON_CLUSTER } from './engine-cluster.js';
 
 let cluster: EngineCluster;

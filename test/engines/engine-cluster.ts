@@ -1,15 +1,15 @@
 /** A cluster of an engine for the conformance tests: its tasks are in this process and connected by real sockets. */
 import { expect } from 'vitest';
-import { ClusterServer } from '../../src/cluster/runtime/cluster-server.js';
-import type { ClusterSession } from '../../src/cluster/runtime/cluster-session.js';
-import { ClusterSpec } from '../../src/cluster/spec/cluster-spec.js';
-import type { EngineKind } from '../../src/cluster/spec/config.js';
-import { taskId } from '../../src/cluster/spec/task-id.js';
-import { Graph } from '../../src/graph/graph.js';
-import { choosePorts } from '../../src/job/launcher/ports.js';
-import { relativeError } from '../../src/optimizers/testing/compare.js';
-import type { Fetches } from '../../src/session/fetches.js';
-import { Session } from '../../src/session/session.js';
+import { choosePorts } from '../../src/app/job/launcher/ports.js';
+import { ClusterServer } from '../../src/distributed/cluster/runtime/cluster-server.js';
+import type { ClusterSession } from '../../src/distributed/cluster/runtime/cluster-session.js';
+import { ClusterSpec } from '../../src/distributed/cluster/spec/cluster-spec.js';
+import type { EngineKind } from '../../src/distributed/cluster/spec/config.js';
+import { taskId } from '../../src/distributed/cluster/spec/task-id.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import { relativeError } from '../../src/tensorflow/optimizers/testing/compare.js';
+import type { Fetches } from '../../src/tensorflow/session/fetches.js';
+import { Session } from '../../src/tensorflow/session/session.js';
 
 export const ENGINES: readonly EngineKind[] = ['grpc', 'direct'];
 

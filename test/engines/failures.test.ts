@@ -1,10 +1,10 @@
 /** How runs fail on both engines: the code and the op of an error, cancellation, deadlines, close. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ShoalError } from '../../src/errors/errors.js';
-import { Graph } from '../../src/graph/graph.js';
-import type { Output } from '../../src/graph/operation.js';
+import type { ShoalError } from '../../src/base/errors/errors.js';
 import { tf } from '../../src/index.js';
-import * as raw from '../../src/ops/generated/index.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import type { Output } from '../../src/tensorflow/graph/operation.js';
+import * as raw from '../../src/tensorflow/ops/generated/index.js';
 import { ENGINES, EngineCluster, ON_CLUSTER } from './engine-cluster.js';
 
 const PLACES = { worker: ON_CLUSTER.worker, ps: ON_CLUSTER.ps[1] } as const;

@@ -1,9 +1,9 @@
 /** A cluster of 8 ps and 8 workers: every step of every worker is counted once, on every ps. */
 import { describe, expect, it } from 'vitest';
-import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
-import { taskId } from '../../src/cluster/spec/task-id.js';
-import { Graph } from '../../src/graph/graph.js';
+import { replicaDeviceSetter } from '../../src/distributed/cluster/spec/device-setter.js';
+import { taskId } from '../../src/distributed/cluster/spec/task-id.js';
 import { tf } from '../../src/index.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
 import { ENGINES, EngineCluster, plain } from './engine-cluster.js';
 
 const [PS, WORKERS, STEPS] = [8, 8, 40];

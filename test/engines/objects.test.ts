@@ -1,9 +1,9 @@
 /** Queues and datasets on both engines: objects of one task that the runs of others use. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ClusterSession } from '../../src/cluster/runtime/cluster-session.js';
-import { Graph } from '../../src/graph/graph.js';
-import type { Output } from '../../src/graph/operation.js';
+import type { ClusterSession } from '../../src/distributed/cluster/runtime/cluster-session.js';
 import { tf } from '../../src/index.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import type { Output } from '../../src/tensorflow/graph/operation.js';
 import { ENGINES, EngineCluster, ON_CLUSTER, plain } from './engine-cluster.js';
 
 describe.each(ENGINES)('engine %s', (engine) => {

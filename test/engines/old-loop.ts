@@ -1,8 +1,8 @@
 /** A loop with the ops of TensorFlow 1, which have a cycle and therefore come from a GraphDef. */
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import { importGraphDef } from '../../src/graph/import-graph-def.js';
-import type { Output } from '../../src/graph/operation.js';
-import { type AttrValueSchema, DataType, GraphDefSchema } from '../../src/proto/generated/graph_pb.js';
+import { type AttrValueSchema, DataType, GraphDefSchema } from '../../src/base/proto/generated/graph_pb.js';
+import { importGraphDef } from '../../src/tensorflow/graph/import-graph-def.js';
+import type { Output } from '../../src/tensorflow/graph/operation.js';
 
 type AttrInit = MessageInitShape<typeof AttrValueSchema>;
 type Attrs = Record<string, AttrInit>;

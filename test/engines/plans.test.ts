@@ -5,12 +5,12 @@
 import { expect, it } from 'vitest';
 import line from '../../examples/linear-regression/job.js';
 import sparse from '../../examples/sparse-linear/job.js';
-import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
-import { partition } from '../../src/engine/partition/partition.js';
-import { describePlan } from '../../src/engine/partition/plan.js';
-import { PLACEMENT, SELF } from '../../src/engine/testing/hosts.js';
-import type { JobDefinition } from '../../src/job/define-job.js';
-import { buildTrainingGraph } from '../../src/job/training-graph.js';
+import type { JobDefinition } from '../../src/app/job/definition/define-job.js';
+import { buildTrainingGraph } from '../../src/app/job/graph/training-graph.js';
+import { replicaDeviceSetter } from '../../src/distributed/cluster/spec/device-setter.js';
+import { partition } from '../../src/distributed/engine/partition/partition.js';
+import { describePlan } from '../../src/distributed/engine/partition/plan.js';
+import { PLACEMENT, SELF } from '../../src/distributed/engine/testing/hosts.js';
 
 const PS = 2;
 

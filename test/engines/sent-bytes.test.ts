@@ -1,18 +1,18 @@
 /** The bytes that a run sends between tasks, against what TensorFlow's own partitioner sends in the same run. */
 import { toBinary } from '@bufbuild/protobuf';
 import { beforeAll, expect, it } from 'vitest';
-import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
-import { bytesOf } from '../../src/engine/partition/lateness.js';
-import { NeededOps, type RunRequest } from '../../src/engine/partition/needed.js';
-import { partition } from '../../src/engine/partition/partition.js';
-import { placeOps } from '../../src/engine/partition/placement.js';
-import type { Plan } from '../../src/engine/partition/plan.js';
-import { PLACEMENT, SELF } from '../../src/engine/testing/hosts.js';
-import { Graph } from '../../src/graph/graph.js';
-import type { Operation, Output } from '../../src/graph/operation.js';
+import { GraphDefSchema } from '../../src/base/proto/generated/graph_pb.js';
+import { replicaDeviceSetter } from '../../src/distributed/cluster/spec/device-setter.js';
+import { bytesOf } from '../../src/distributed/engine/partition/lateness.js';
+import { NeededOps, type RunRequest } from '../../src/distributed/engine/partition/needed.js';
+import { partition } from '../../src/distributed/engine/partition/partition.js';
+import { placeOps } from '../../src/distributed/engine/partition/placement.js';
+import type { Plan } from '../../src/distributed/engine/partition/plan.js';
+import { PLACEMENT, SELF } from '../../src/distributed/engine/testing/hosts.js';
 import { tf } from '../../src/index.js';
-import type { Optimizer } from '../../src/optimizers/optimizer.js';
-import { GraphDefSchema } from '../../src/proto/generated/graph_pb.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import type { Operation, Output } from '../../src/tensorflow/graph/operation.js';
+import type { Optimizer } from '../../src/tensorflow/optimizers/optimizer.js';
 import { askPython } from '../python.js';
 
 const PS = '/job:ps/task:0';

@@ -1,13 +1,13 @@
 /** Training on both engines: optimizers, sparse updates, several workers, synchronous or not. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
-import { taskId } from '../../src/cluster/spec/task-id.js';
-import { Graph } from '../../src/graph/graph.js';
-import type { Output } from '../../src/graph/operation.js';
+import { replicaDeviceSetter } from '../../src/distributed/cluster/spec/device-setter.js';
+import { taskId } from '../../src/distributed/cluster/spec/task-id.js';
 import { defineJob, Session, tf } from '../../src/index.js';
-import type { Optimizer } from '../../src/optimizers/optimizer.js';
-import { relativeError } from '../../src/optimizers/testing/compare.js';
-import { train, trainingData } from '../../src/optimizers/testing/training.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import type { Output } from '../../src/tensorflow/graph/operation.js';
+import type { Optimizer } from '../../src/tensorflow/optimizers/optimizer.js';
+import { relativeError } from '../../src/tensorflow/optimizers/testing/compare.js';
+import { train, trainingData } from '../../src/tensorflow/optimizers/testing/training.js';
 import { trainOnCluster, WORKERS } from '../train/losses.js';
 import { ENGINES, EngineCluster, plain } from './engine-cluster.js';
 

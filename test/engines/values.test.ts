@@ -1,10 +1,10 @@
 /** Both engines compute what one process computes: values, gradients, control flow, every kind of tensor. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ShoalError } from '../../src/errors/errors.js';
-import { Graph } from '../../src/graph/graph.js';
-import type { Output } from '../../src/graph/operation.js';
+import type { ShoalError } from '../../src/base/errors/errors.js';
 import { Tensor, tf } from '../../src/index.js';
-import * as raw from '../../src/ops/generated/index.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import type { Output } from '../../src/tensorflow/graph/operation.js';
+import * as raw from '../../src/tensorflow/ops/generated/index.js';
 import { type Devices, ENGINES, EngineCluster, expectSameValues, ON_CLUSTER } from './engine-cluster.js';
 import { oldLoop } from './old-loop.js';
 

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
-import { decodeExample } from '../../src/formats/example/decode.js';
-import { readTFRecords } from '../../src/formats/tfrecord/reader.js';
-import { Graph } from '../../src/graph/graph.js';
-import { fixedLenFeature, varLenFeature } from '../../src/input/dataset/parse-example.js';
-import { tfRecord } from '../../src/input/files/files.js';
-import { drain } from '../../src/input/testing/drain.js';
+import { decodeExample } from '../../src/tensorflow/formats/example/decode.js';
+import { readTFRecords } from '../../src/tensorflow/formats/tfrecord/reader.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import { fixedLenFeature, varLenFeature } from '../../src/training/input/dataset/parse-example.js';
+import { tfRecord } from '../../src/training/input/files/files.js';
+import { drain } from '../../src/training/input/testing/drain.js';
 
 let folder: string;
 beforeAll(() => {

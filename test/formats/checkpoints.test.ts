@@ -4,21 +4,21 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { DataType } from '../../src/base/proto/generated/graph_pb.js';
 import {
   formatCheckpointState,
   parseCheckpointState,
   relativePaths,
   resolvePaths,
-} from '../../src/formats/checkpoint-state/checkpoint-state.js';
-import { DirectoryReader } from '../../src/formats/range-reader.js';
-import { Table } from '../../src/formats/sstable/table.js';
-import { mergeBundleIndexes } from '../../src/formats/tensor-bundle/bundle-index.js';
-import { BundleReader } from '../../src/formats/tensor-bundle/bundle-reader.js';
-import { readIndexFile, writeIndexFile } from '../../src/formats/tensor-bundle/index-file.js';
-import { dataFile, indexFile } from '../../src/formats/tensor-bundle/naming.js';
-import { BundleShardWriter, type ByteSink } from '../../src/formats/tensor-bundle/shard-writer.js';
-import type { TensorSlice } from '../../src/formats/tensor-bundle/slice.js';
-import { DataType } from '../../src/proto/generated/graph_pb.js';
+} from '../../src/tensorflow/formats/checkpoint-state/checkpoint-state.js';
+import { DirectoryReader } from '../../src/tensorflow/formats/range-reader.js';
+import { Table } from '../../src/tensorflow/formats/sstable/table.js';
+import { mergeBundleIndexes } from '../../src/tensorflow/formats/tensor-bundle/bundle-index.js';
+import { BundleReader } from '../../src/tensorflow/formats/tensor-bundle/bundle-reader.js';
+import { readIndexFile, writeIndexFile } from '../../src/tensorflow/formats/tensor-bundle/index-file.js';
+import { dataFile, indexFile } from '../../src/tensorflow/formats/tensor-bundle/naming.js';
+import { BundleShardWriter, type ByteSink } from '../../src/tensorflow/formats/tensor-bundle/shard-writer.js';
+import type { TensorSlice } from '../../src/tensorflow/formats/tensor-bundle/slice.js';
 import { damaged, valueOrCodedError } from './fuzz.js';
 import { oracle, temporaryDirectory } from './oracle.js';
 

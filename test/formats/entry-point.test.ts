@@ -12,7 +12,7 @@ import {
   readEvents,
   readTFRecords,
   TFRecordWriter,
-} from '../../src/formats/index.js';
+} from '../../src/tensorflow/formats/index.js';
 
 async function collect<T>(source: AsyncIterable<T>): Promise<T[]> {
   const items: T[] = [];
@@ -53,7 +53,7 @@ test('an event file round-trips', async () => {
 });
 
 test('importing it loads no native code except the crc32c addon', () => {
-  const entry = new URL('../../src/formats/index.ts', import.meta.url).href;
+  const entry = new URL('../../src/tensorflow/formats/index.ts', import.meta.url).href;
   const program = `
     await import(${JSON.stringify(entry)});
     const { sharedObjects } = process.report.getReport();

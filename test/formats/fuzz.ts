@@ -1,7 +1,7 @@
 /** Damaged bytes for tests of readers: an arbitrary that makes a few changes to a valid file. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { ShoalError } from '../../src/errors/errors.js';
+import { ShoalError } from '../../src/base/errors/errors.js';
 
 type Edit = {
   readonly kind: 'flip' | 'set' | 'cut' | 'delete' | 'repeat';

@@ -2,11 +2,12 @@
  * One million runs of a small graph with feeds and fetches: the number of native handles stays constant, and so does the
  * resident memory after the warm-up. `npm run long -- million-runs [runs]`.
  */
-import { Graph } from '../../src/graph/graph.js';
+
 import { tf } from '../../src/index.js';
-import { liveHandles } from '../../src/native/handle.js';
-import * as raw from '../../src/ops/generated/index.js';
-import { Session } from '../../src/session/session.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import { liveHandles } from '../../src/tensorflow/native/handle.js';
+import * as raw from '../../src/tensorflow/ops/generated/index.js';
+import { Session } from '../../src/tensorflow/session/session.js';
 
 const MB = 1024 * 1024;
 /** The fraction of runs before memory is compared. */

@@ -1,8 +1,8 @@
 /** A case: one op, its inputs and attributes. The helpers keep the tables of cases short. */
-import type { AttrValue } from '../../src/graph/attributes.js';
-import { type DType, isFloating } from '../../src/tensor/dtype.js';
-import { type Shape, sizeOf } from '../../src/tensor/shape.js';
-import { Tensor } from '../../src/tensor/tensor.js';
+import type { AttrValue } from '../../src/tensorflow/graph/attributes.js';
+import { type DType, isFloating } from '../../src/tensorflow/tensor/dtype.js';
+import { type Shape, sizeOf } from '../../src/tensorflow/tensor/shape.js';
+import { Tensor } from '../../src/tensorflow/tensor/tensor.js';
 
 export interface OpCase {
   readonly op: string;

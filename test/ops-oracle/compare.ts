@@ -2,13 +2,13 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { signatureOf } from '../../codegen/op-signature.js';
 import { readOpNames } from '../../codegen/ops.js';
-import type { Output } from '../../src/graph/operation.js';
-import { allOps } from '../../src/native/buffer.js';
-import * as raw from '../../src/ops/generated/index.js';
-import { type OpDef, OpListSchema } from '../../src/proto/generated/graph_pb.js';
-import { type DType, isComplex, isFloating } from '../../src/tensor/dtype.js';
-import { bfloat16ToNumber, halfToNumber } from '../../src/tensor/half.js';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import { type OpDef, OpListSchema } from '../../src/base/proto/generated/graph_pb.js';
+import type { Output } from '../../src/tensorflow/graph/operation.js';
+import { allOps } from '../../src/tensorflow/native/buffer.js';
+import * as raw from '../../src/tensorflow/ops/generated/index.js';
+import { type DType, isComplex, isFloating } from '../../src/tensorflow/tensor/dtype.js';
+import { bfloat16ToNumber, halfToNumber } from '../../src/tensorflow/tensor/half.js';
+import type { Tensor } from '../../src/tensorflow/tensor/tensor.js';
 import type { OpCase } from './case.js';
 
 export interface WireTensor {

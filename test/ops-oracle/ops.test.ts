@@ -1,10 +1,10 @@
 /** Compares hundreds of ops with Python TensorFlow: dtypes, shapes, values. */
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { messageOf } from '../../src/errors/errors.js';
-import { Graph } from '../../src/graph/graph.js';
-import { Session } from '../../src/session/session.js';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import { messageOf } from '../../src/base/errors/errors.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import { Session } from '../../src/tensorflow/session/session.js';
+import type { Tensor } from '../../src/tensorflow/tensor/tensor.js';
 import { askPython } from '../python.js';
 import { noise, type OpCase, op } from './case.js';
 import { CASES } from './cases/index.js';
@@ -53,7 +53,7 @@ let outcomes: readonly Outcome[];
 const CASES_PER_RUN = 40;
 
 beforeAll(async () => {
-  const asked = askPython<Answer[]>(new URL('ops.py', import.meta.url), cases.map(questionOf));
+  const asked = askPython<Answer[]>(new URL('./ops.py', import.meta.url), cases.map(questionOf));
   outcomes = Array.from({ length: Math.ceil(cases.length / CASES_PER_RUN) }, (_, i) =>
     evaluate(cases.slice(i * CASES_PER_RUN, (i + 1) * CASES_PER_RUN)),
   ).flat();

@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { locateTensorFlow } from '../../src/native/locate.js';
+import { locateTensorFlow } from '../../src/tensorflow/native/library/locate.js';
 import { type Ended, startNode } from '../setup/run-setup.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ensureSourceBundle } from '../../scripts/dev/source-bundle.mjs';
-import { locateTensorFlow } from '../../src/native/locate.js';
+import { locateTensorFlow } from '../../src/tensorflow/native/library/locate.js';
 import { ROOT, startNode } from '../setup/run-setup.js';
 
 const MODULES = ['koffi', '@koromix', '@node-rs', '@peculiar', 'reflect-metadata', 'tsx'];

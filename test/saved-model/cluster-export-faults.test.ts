@@ -6,13 +6,13 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sleep } from '../../src/async/deadline.js';
-import { loadSavedModel } from '../../src/saved-model/index.js';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import { sleep } from '../../src/base/async/deadline.js';
+import type { Tensor } from '../../src/tensorflow/tensor/tensor.js';
+import { loadSavedModel } from '../../src/training/saved-model/index.js';
 import { Cluster, Failure } from '../checkpoint/processes.js';
 import { isLeftover, leftovers } from './cluster-leftovers.js';
 
-const PROGRAM = '../saved-model/cluster-task.ts';
+const PROGRAM = './cluster-task.ts';
 const JOBS = { ps: 2, worker: 2 };
 const CHIEF = 'worker/0';
 const OTHER = 'worker/1';

@@ -5,18 +5,18 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadSavedModel } from '../../src/saved-model/index.js';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import type { Tensor } from '../../src/tensorflow/tensor/tensor.js';
+import { loadSavedModel } from '../../src/training/saved-model/index.js';
 import { Cluster, type Failure } from '../checkpoint/processes.js';
 import { askPython } from '../python.js';
 import { leftovers } from './cluster-leftovers.js';
 
-const ORACLE = new URL('../../src/saved-model/testing/oracle.py', import.meta.url);
+const ORACLE = new URL('../../src/training/saved-model/testing/oracle.py', import.meta.url);
 const WORKERS = ['worker/0', 'worker/1'] as const;
 
 let cluster: Cluster;
 beforeAll(async () => {
-  cluster = await Cluster.start('../saved-model/cluster-task.ts', { ps: 2, worker: 2 });
+  cluster = await Cluster.start('./cluster-task.ts', { ps: 2, worker: 2 });
   await Promise.all(WORKERS.map((name) => cluster.at(name).ask('begin')));
 });
 afterAll(() => cluster?.[Symbol.asyncDispose]());

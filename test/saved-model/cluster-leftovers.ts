@@ -1,7 +1,7 @@
 /** Finds files that an export must not leave on the disk of any task. */
 import { existsSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { RESERVED } from '../../src/store/blob-names.js';
+import { RESERVED } from '../../src/distributed/store/blob-names.js';
 import type { Cluster } from '../checkpoint/processes.js';
 
 /** Whether a file belongs to an unpublished export: staging directories, blobs, partially written blobs. */

@@ -5,15 +5,15 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, readdirSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { describeError } from '../../src/errors/errors.js';
-import { Graph } from '../../src/graph/graph.js';
-import { clusterVariables } from '../../src/saved-model/cluster-variables.js';
-import { predictSignatureDef, SavedModelBuilder, tags } from '../../src/saved-model/index.js';
-import * as tf from '../../src/tf.js';
-import { Saver } from '../../src/train/checkpoints/saver.js';
-import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
-import { Server } from '../../src/train/task/server.js';
-import { getOrCreateGlobalStep } from '../../src/variables/global-step.js';
+import * as tf from '../../src/app/tf/index.js';
+import { describeError } from '../../src/base/errors/errors.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import { getOrCreateGlobalStep } from '../../src/tensorflow/variables/global-step.js';
+import { predictSignatureDef, SavedModelBuilder, tags } from '../../src/training/saved-model/index.js';
+import { clusterVariables } from '../../src/training/saved-model/variables/cluster-variables.js';
+import { Saver } from '../../src/training/train/checkpoints/saver.js';
+import { RecoverableSession } from '../../src/training/train/recovery/recoverable-session.js';
+import { Server } from '../../src/training/train/task/server.js';
 import { serveCommands } from '../checkpoint/commands.js';
 
 interface Command {

@@ -3,8 +3,8 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { loadSavedModel } from '../../src/saved-model/index.js';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import type { Tensor } from '../../src/tensorflow/tensor/tensor.js';
+import { loadSavedModel } from '../../src/training/saved-model/index.js';
 import { moduleUrl, runProgram } from '../child.js';
 
 let root: string;
@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => rm(root, { recursive: true, force: true }));
 
 const program = (target: string) => `
-const { simpleSave } = await import('${moduleUrl('src/saved-model/index.ts')}');
+const { simpleSave } = await import('${moduleUrl('src/training/saved-model/index.ts')}');
 const graph = new Graph();
 const { x, y, init } = graph.asDefault(() => {
   const x = tf.placeholder({ shape: [null], name: 'x' });

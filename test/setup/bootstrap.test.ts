@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { packagesAreCurrent } from '../../scripts/dev/install.mjs';
-import { locateTensorFlow } from '../../src/native/locate.js';
+import { locateTensorFlow } from '../../src/tensorflow/native/library/locate.js';
 import { ROOT, startNode, waitUntil } from './run-setup.js';
 
 const BOOTSTRAP = join(ROOT, 'scripts/bootstrap.mjs');
@@ -15,7 +15,7 @@ const ready = () => ({
 });
 
 test('a test run passes its arguments to vitest and ends with the count', async () => {
-  const args = [BOOTSTRAP, 'test', 'src/async/deadline.test.ts', '-t', 'no test has this name'];
+  const args = [BOOTSTRAP, 'test', 'src/base/async/deadline.test.ts', '-t', 'no test has this name'];
   const { code, stdout } = await startNode(args, ready()).ended;
   expect(stdout.trimEnd().split('\n').at(-1)).toMatch(/^0 passed, 0 failed, \d+ skipped$/);
   expect(code).toBe(0);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pinFor, platformKey, readLock } from '../../scripts/setup/locate.mjs';
-import { locateTensorFlow } from '../../src/native/locate.js';
+import { locateTensorFlow } from '../../src/tensorflow/native/library/locate.js';
 import { ROOT, startNode } from './run-setup.js';
 
 const BIN = join(ROOT, 'bin/shoal.cjs');

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
-import { locateTensorFlow } from '../../src/native/locate.js';
+import { locateTensorFlow } from '../../src/tensorflow/native/library/locate.js';
 import { ROOT, startNode } from './run-setup.js';
 
 const modules = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })

@@ -32,11 +32,11 @@ describe('the tests', () => {
   });
 
   test.each([
-    ['units', /^src\/session\//],
-    ['gradients by Python', /^src\/gradients\/ops\/select\.test/],
-    ['optimizers by Python', /^src\/optimizers\/trajectories\.test/],
+    ['units', /^src\/tensorflow\/session\//],
+    ['gradients by Python', /^src\/tensorflow\/gradients\/ops\/select\.test/],
+    ['optimizers by Python', /^src\/tensorflow\/optimizers\/trajectories\.test/],
     ['formats by Python', /^test\/formats\/checkpoints\.test/],
-    ['checkpoints by Python', /^src\/train\/checkpoints\/saver\.test/],
+    ['checkpoints by Python', /^src\/training\/train\/checkpoints\/saver\.test/],
     ['the command line, and a ps that is killed', /^test\/cli\/cluster\.test/],
     ['records exactly once', /^test\/cluster\/shards-monitored\.test/],
     ['the lab', /^lab\/soak\/soak\.test/],
@@ -82,15 +82,15 @@ test.each([
     ['--reporter', 'verbose'],
     ['--project=quick*', '--reporter', 'verbose'],
   ],
-  [['src/graph'], ['src/graph']],
+  [['src/tensorflow/graph'], ['src/tensorflow/graph']],
   [['codegen'], ['codegen']],
   [
     ['--maxWorkers', '1', 'codegen'],
     ['--maxWorkers', '1', 'codegen'],
   ],
   [
-    ['--no-color', 'src/graph'],
-    ['--no-color', 'src/graph'],
+    ['--no-color', 'src/tensorflow/graph'],
+    ['--no-color', 'src/tensorflow/graph'],
   ],
   [
     ['-t', 'a name'],

@@ -3,18 +3,18 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ClusterSpec } from '../../src/cluster/spec/cluster-spec.js';
-import type { EngineKind } from '../../src/cluster/spec/config.js';
-import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
-import { taskId } from '../../src/cluster/spec/task-id.js';
-import type { JobDefinition } from '../../src/job/define-job.js';
-import { choosePorts } from '../../src/job/launcher/ports.js';
-import { buildTrainingGraph, type TrainingGraph } from '../../src/job/training-graph.js';
-import { SyncReplicasHook } from '../../src/train/hooks/sync-replicas.js';
-import { Coordinator } from '../../src/train/recovery/coordinator.js';
-import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
-import { Server } from '../../src/train/task/server.js';
-import type { TrainingRunner } from '../../src/train/task/training-runner.js';
+import type { JobDefinition } from '../../src/app/job/definition/define-job.js';
+import { buildTrainingGraph, type TrainingGraph } from '../../src/app/job/graph/training-graph.js';
+import { choosePorts } from '../../src/app/job/launcher/ports.js';
+import { ClusterSpec } from '../../src/distributed/cluster/spec/cluster-spec.js';
+import type { EngineKind } from '../../src/distributed/cluster/spec/config.js';
+import { replicaDeviceSetter } from '../../src/distributed/cluster/spec/device-setter.js';
+import { taskId } from '../../src/distributed/cluster/spec/task-id.js';
+import { SyncReplicasHook } from '../../src/training/train/hooks/sync/sync-replicas.js';
+import { Coordinator } from '../../src/training/train/recovery/coordinator.js';
+import { RecoverableSession } from '../../src/training/train/recovery/recoverable-session.js';
+import { Server } from '../../src/training/train/task/server.js';
+import type { TrainingRunner } from '../../src/training/train/task/training-runner.js';
 
 export const [PS, WORKERS] = [2, 2];
 

@@ -10,8 +10,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import line from '../../examples/linear-regression/job.js';
 import { classify, FEATURES, variables } from '../../examples/sparse-linear/model.js';
 import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
+import type { JobDefinition } from '../../src/app/job/definition/define-job.js';
 import { defineJob, tf } from '../../src/index.js';
-import type { JobDefinition } from '../../src/job/define-job.js';
 import { askPython } from '../python.js';
 import { PS, type Trained, trainOnCluster, WORKERS } from './losses.js';
 

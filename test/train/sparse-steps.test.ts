@@ -4,11 +4,11 @@
  */
 import { expect, it } from 'vitest';
 import { classify, variables } from '../../examples/sparse-linear/model.js';
-import { gradients, type IndexedSlices } from '../../src/gradients/index.js';
-import { Graph } from '../../src/graph/graph.js';
-import type { Output } from '../../src/graph/operation.js';
 import { Session, Tensor, tf } from '../../src/index.js';
-import * as raw from '../../src/ops/generated/index.js';
+import { gradients, type IndexedSlices } from '../../src/tensorflow/gradients/index.js';
+import { Graph } from '../../src/tensorflow/graph/graph.js';
+import type { Output } from '../../src/tensorflow/graph/operation.js';
+import * as raw from '../../src/tensorflow/ops/generated/index.js';
 
 const [ROWS, BAGS, STEPS] = [60, 30, 25];
 

@@ -2,8 +2,8 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { describeError } from '../../../src/errors/errors.js';
-import { Server } from '../../../src/train/index.js';
+import { describeError } from '../../../src/base/errors/errors.js';
+import { Server } from '../../../src/training/train/index.js';
 
 export const log = (line: string) => console.log(line);
 

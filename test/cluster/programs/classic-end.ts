@@ -3,7 +3,12 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Session, tf } from '../../../src/index.js';
-import { MonitoredTrainingSession, Server, StopAtStepHook, Supervisor } from '../../../src/train/index.js';
+import {
+  MonitoredTrainingSession,
+  Server,
+  StopAtStepHook,
+  Supervisor,
+} from '../../../src/training/train/index.js';
 
 const { MODE = 'monitored', LAST_STEP = '30' } = process.env;
 const { values: flags } = parseArgs({

@@ -1,8 +1,8 @@
 /** An idle worker that closes its session on SIGUSR2, and logs when it is closed. */
 import { once } from 'node:events';
-import { ClusterServer } from '../../../src/cluster/runtime/cluster-server.js';
-import { engineOf, resolveConfig } from '../../../src/cluster/spec/config.js';
-import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
+import { ClusterServer } from '../../../src/distributed/cluster/runtime/cluster-server.js';
+import { engineOf, resolveConfig } from '../../../src/distributed/cluster/spec/config.js';
+import { replicaDeviceSetter } from '../../../src/distributed/cluster/spec/device-setter.js';
 import { Graph, tf } from '../../../src/index.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });

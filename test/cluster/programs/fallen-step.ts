@@ -4,18 +4,18 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { sleep } from '../../../src/async/deadline.js';
-import { resolveConfig } from '../../../src/cluster/spec/config.js';
-import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
-import { parseTaskId } from '../../../src/cluster/spec/task-id.js';
-import { describeError } from '../../../src/errors/errors.js';
-import { Graph } from '../../../src/graph/graph.js';
-import { defineJob } from '../../../src/job/define-job.js';
-import { runTask } from '../../../src/job/run-task.js';
-import type { Runner } from '../../../src/session/runner.js';
-import * as tf from '../../../src/tf.js';
-import { MonitoredTrainingSession, SessionRunHook, Supervisor } from '../../../src/train/index.js';
-import { configured, Server } from '../../../src/train/task/server.js';
+import { defineJob } from '../../../src/app/job/definition/define-job.js';
+import { runTask } from '../../../src/app/job/running/run-task.js';
+import * as tf from '../../../src/app/tf/index.js';
+import { sleep } from '../../../src/base/async/deadline.js';
+import { describeError } from '../../../src/base/errors/errors.js';
+import { resolveConfig } from '../../../src/distributed/cluster/spec/config.js';
+import { replicaDeviceSetter } from '../../../src/distributed/cluster/spec/device-setter.js';
+import { parseTaskId } from '../../../src/distributed/cluster/spec/task-id.js';
+import { Graph } from '../../../src/tensorflow/graph/graph.js';
+import type { Runner } from '../../../src/tensorflow/session/runner.js';
+import { MonitoredTrainingSession, SessionRunHook, Supervisor } from '../../../src/training/train/index.js';
+import { configured, Server } from '../../../src/training/train/task/server.js';
 
 const { API, TASKS_ROOT } = process.env;
 const LAST_STEP = 1e9;

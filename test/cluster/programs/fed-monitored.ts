@@ -1,8 +1,8 @@
 /** Trains on records from JavaScript, in the style of TensorFlow 1, and logs the record of each step. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Graph } from '../../../src/graph/graph.js';
-import * as tf from '../../../src/tf.js';
-import { MonitoredTrainingSession, type Server } from '../../../src/train/index.js';
+import * as tf from '../../../src/app/tf/index.js';
+import { Graph } from '../../../src/tensorflow/graph/graph.js';
+import { MonitoredTrainingSession, type Server } from '../../../src/training/train/index.js';
 import { asTask, log } from './as-task.js';
 import { counted, fedRecords } from './fed-records.js';
 

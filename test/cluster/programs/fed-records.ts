@@ -1,7 +1,7 @@
 /** Records produced slowly in JavaScript; the source fails at record FED_FAILS_AT. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Output } from '../../../src/graph/operation.js';
-import * as tf from '../../../src/tf.js';
+import * as tf from '../../../src/app/tf/index.js';
+import type { Output } from '../../../src/tensorflow/graph/operation.js';
 
 const { FED_RECORDS = '', FED_EVERY_MS = '0', FED_CAPACITY = '1024', FED_FAILS_AT = '-1' } = process.env;
 

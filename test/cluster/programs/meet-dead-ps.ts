@@ -2,13 +2,13 @@
  * A worker that calls a dead ps before the membership has detected the death: it continues with runs of new fetches,
  * then closes its session and logs whether all native calls returned.
  */
-import { sleep } from '../../../src/async/deadline.js';
-import { ClusterServer } from '../../../src/cluster/runtime/cluster-server.js';
-import { engineOf, resolveConfig } from '../../../src/cluster/spec/config.js';
-import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
-import { isShoalError } from '../../../src/errors/errors.js';
+import { sleep } from '../../../src/base/async/deadline.js';
+import { isShoalError } from '../../../src/base/errors/errors.js';
+import { ClusterServer } from '../../../src/distributed/cluster/runtime/cluster-server.js';
+import { engineOf, resolveConfig } from '../../../src/distributed/cluster/spec/config.js';
+import { replicaDeviceSetter } from '../../../src/distributed/cluster/spec/device-setter.js';
 import { Graph, tf } from '../../../src/index.js';
-import { nativeCallQueue } from '../../../src/session/native-call-queue.js';
+import { nativeCallQueue } from '../../../src/tensorflow/session/native-call-queue.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
 if (config.mode !== 'cluster') throw new Error('no cluster is configured: pass flags');

@@ -1,15 +1,19 @@
 /** The program of scenario 000, in the style of TensorFlow 1, with a separate directory for each task. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { resolveConfig } from '../../../src/cluster/spec/config.js';
-import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
-import { parseTaskId } from '../../../src/cluster/spec/task-id.js';
-import { describeError } from '../../../src/errors/errors.js';
-import { Graph } from '../../../src/graph/graph.js';
-import { SyncReplicasOptimizer } from '../../../src/optimizers/sync-replicas.js';
-import * as tf from '../../../src/tf.js';
-import { MonitoredTrainingSession, StopAtStepHook, SyncReplicasHook } from '../../../src/train/index.js';
-import { configured, Server } from '../../../src/train/task/server.js';
+import * as tf from '../../../src/app/tf/index.js';
+import { describeError } from '../../../src/base/errors/errors.js';
+import { resolveConfig } from '../../../src/distributed/cluster/spec/config.js';
+import { replicaDeviceSetter } from '../../../src/distributed/cluster/spec/device-setter.js';
+import { parseTaskId } from '../../../src/distributed/cluster/spec/task-id.js';
+import { Graph } from '../../../src/tensorflow/graph/graph.js';
+import { SyncReplicasOptimizer } from '../../../src/tensorflow/optimizers/sync/sync-replicas.js';
+import {
+  MonitoredTrainingSession,
+  StopAtStepHook,
+  SyncReplicasHook,
+} from '../../../src/training/train/index.js';
+import { configured, Server } from '../../../src/training/train/task/server.js';
 
 const log = (line: string) => console.log(line);
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });

@@ -2,9 +2,10 @@
  * Counts on the ps how often each record was applied, as a program in the style of TensorFlow 1: a gradient step at
  * rate 1 adds one for each record of its batch. Each task has a separate directory.
  */
-import { Graph } from '../../../src/graph/graph.js';
-import * as tf from '../../../src/tf.js';
-import { MonitoredTrainingSession, type Server, ShardsHook } from '../../../src/train/index.js';
+
+import * as tf from '../../../src/app/tf/index.js';
+import { Graph } from '../../../src/tensorflow/graph/graph.js';
+import { MonitoredTrainingSession, type Server, ShardsHook } from '../../../src/training/train/index.js';
 import { asTask, log } from './as-task.js';
 import { slowly } from './slowly.js';
 

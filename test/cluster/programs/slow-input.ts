@@ -1,7 +1,7 @@
 /** The input of a job whose steps sleep on the worker, without using the processor. */
 import { tf } from '../../../src/index.js';
-import * as raw from '../../../src/ops/generated/index.js';
-import { Tensor } from '../../../src/tensor/tensor.js';
+import * as raw from '../../../src/tensorflow/ops/generated/index.js';
+import { Tensor } from '../../../src/tensorflow/tensor/tensor.js';
 
 const types = { outputTypes: ['float32'], outputShapes: [[]] } as const;
 

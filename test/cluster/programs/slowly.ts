@@ -1,8 +1,9 @@
 /** Delays each record by the microseconds in the file COUNT_PACE: a test slows a run until its faults are injected. */
-import type { Output } from '../../../src/graph/operation.js';
-import * as raw from '../../../src/ops/generated/index.js';
-import { Tensor } from '../../../src/tensor/tensor.js';
-import * as tf from '../../../src/tf.js';
+
+import * as tf from '../../../src/app/tf/index.js';
+import type { Output } from '../../../src/tensorflow/graph/operation.js';
+import * as raw from '../../../src/tensorflow/ops/generated/index.js';
+import { Tensor } from '../../../src/tensorflow/tensor/tensor.js';
 
 const int32 = (value: number) => Tensor.of(value, { dtype: 'int32' });
 

@@ -2,11 +2,11 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { resolveConfig } from '../../../src/cluster/spec/config.js';
-import { parseTaskId } from '../../../src/cluster/spec/task-id.js';
-import { describeError } from '../../../src/errors/errors.js';
-import type { JobDefinition } from '../../../src/job/define-job.js';
-import { runTask } from '../../../src/job/run-task.js';
+import type { JobDefinition } from '../../../src/app/job/definition/define-job.js';
+import { runTask } from '../../../src/app/job/running/run-task.js';
+import { describeError } from '../../../src/base/errors/errors.js';
+import { resolveConfig } from '../../../src/distributed/cluster/spec/config.js';
+import { parseTaskId } from '../../../src/distributed/cluster/spec/task-id.js';
 
 const [file, ...argv] = process.argv.slice(2);
 const { default: job } = (await import(pathToFileURL(resolve(file as string)).href)) as {

@@ -1,6 +1,6 @@
 /** Initializes variables from a SavedModel on the chief's disk; its steps change only the global step. */
 import { defineJob, tf } from '../../../src/index.js';
-import { initFromCheckpoint } from '../../../src/train/index.js';
+import { initFromCheckpoint } from '../../../src/training/train/index.js';
 
 export default defineJob({
   name: 'warm',

@@ -1,5 +1,5 @@
 /** Elementwise ops: arithmetic, comparisons, logic, bits, special functions, casts. */
-import type { DType } from '../../../src/tensor/dtype.js';
+import type { DType } from '../../../src/tensorflow/tensor/dtype.js';
 import { bools, noise, type OpCase, op, t } from '../case.js';
 
 const unary = (

@@ -1,5 +1,5 @@
 /** Reductions, scans, argmax and argmin, segments. */
-import type { DType } from '../../../src/tensor/dtype.js';
+import type { DType } from '../../../src/tensorflow/tensor/dtype.js';
 import { bools, i32, i64, noise, type OpCase, op, t } from '../case.js';
 
 const reduce = (names: string, dtypes: DType[] = ['float32', 'float64', 'int32']): OpCase[] =>

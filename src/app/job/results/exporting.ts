@@ -1,0 +1,265 @@
+/**
+ * The exports of a job: SavedModels for serving, each a new version in one directory. The chief exports the trained
+ * model at the end and periodically; the evaluator exports checkpoints that are better than all earlier ones. Old
+ * versions are removed.
+ */
+import { join } from 'node:path';
+import { describeError, hintLineOf, invalid, isShoalError, messageOf } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
+import type { Graph } from '../../../tensorflow/graph/graph.js';
+import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
+import { tags } from '../../../training/saved-model/signatures/constants.js';
+import { clusterVariables } from '../../../training/saved-model/variables/cluster-variables.js';
+import { trainedVariables } from '../../../training/saved-model/variables/trained-variables.js';
+import {
+  sessionVariables,
+  type VariableSource,
+} from '../../../training/saved-model/variables/variable-source.js';
+import { SavedModelBuilder } from '../../../training/saved-model/writing/builder.js';
+import { removeLeftovers } from '../../../training/saved-model/writing/staging.js';
+import {
+  finishRemovals,
+  nextVersion,
+  ORIGIN_FILE,
+  type Origin,
+  removeVersions,
+  versionsOf,
+} from '../../../training/saved-model/writing/versions.js';
+import { namedVariables } from '../../../training/train/checkpoints/saver.js';
+import type { BestPolicy } from '../../../training/train/evaluation/best-checkpoints.js';
+import type { Results } from '../../../training/train/evaluation/evaluate.js';
+import { isBetter } from '../../../training/train/hooks/metric-comparison.js';
+import type { RecoveryGuard } from '../../../training/train/recovery/recovery-guard.js';
+import type { Server } from '../../../training/train/task/server.js';
+import type { TrainingRunner } from '../../../training/train/task/training-runner.js';
+import type { ExportOptions, JobDefinition } from '../definition/define-job.js';
+import type { LoopResult } from '../definition/job-result.js';
+import { exportsIn } from '../directory/task-directory.js';
+import { buildServingGraph } from '../graph/serving-graph.js';
+import { Periodic } from './periodic.js';
+
+const BEST = 'best';
+const KEEP = 5;
+const READ_MS = 30_000;
+
+export interface ExportRequest {
+  readonly source: VariableSource;
+  /** The directory of this version. */
+  readonly target: string;
+  readonly origin: Omit<Origin, 'job'>;
+  readonly signal?: AbortSignal;
+  /** Receives warnings about the signature; default: none, they were logged before training. */
+  readonly onWarning?: (warning: string) => void;
+}
+
+/** Exports the job's model; resolves with the directory of the version. */
+export async function exportModel(job: JobDefinition, request: ExportRequest): Promise<string> {
+  const { source, target, origin, signal, onWarning } = request;
+  const { graph, signatures, warnings } = buildServingGraph(job);
+  using _ = graph;
+  for (const warning of warnings) onWarning?.(warning);
+  await using builder = new SavedModelBuilder(target);
+  await builder.addMetaGraphAndVariables({ graph }, [tags.serving], {
+    signatureDefMap: signatures,
+    source,
+    signal,
+  });
+  builder.addExtraAsset(ORIGIN_FILE, `${JSON.stringify({ job: job.name, ...origin }, null, 2)}\n`);
+  return await builder.save(signal ? { signal } : {});
+}
+
+/** Exports a new version to a directory, and removes all but the newest `keep` versions. */
+async function exportVersion(
+  job: JobDefinition,
+  directory: string,
+  keep: number,
+  request: Omit<ExportRequest, 'target'> & { readonly log: (line: string) => void },
+): Promise<string> {
+  const target = join(directory, String(await nextVersion(directory, Date.now())));
+  const path = await exportModel(job, { ...request, target });
+  try {
+    await removeLeftovers(directory, (name) => /^\d+$/.test(name));
+    await finishRemovals(directory);
+    if (keep > 0) await removeVersions((await versionsOf(job.name, directory)).slice(keep), directory);
+  } catch (error) {
+    request.log(`old exports in ${directory} could not be removed: ${describeError(error)}`);
+  }
+  return path;
+}
+
+/** Throws if the job cannot be exported. Called before training, so that the error does not appear days later. */
+function checkServing(job: JobDefinition, trained: Graph, log: Log): void {
+  const { graph, warnings } = buildServingGraph(job);
+  using serving = graph;
+  for (const warning of warnings) log(warning, 'warn');
+  const keys = new Set(namedVariables(trained, undefined).map(({ key }) => key));
+  const shared = namedVariables(serving, undefined).filter(({ key }) => keys.has(key));
+  trainedVariables(shared, trained);
+}
+
+export interface JobExportsParts {
+  readonly session: TrainingRunner & { readonly server?: Server };
+  /** The task's own directory. */
+  readonly dir: string;
+  /** Prevents exports during recoveries. */
+  readonly recoveryGuard: RecoveryGuard;
+  readonly signal?: AbortSignal;
+  readonly log: Log;
+}
+
+/** The exports of the chief, or of a process without a cluster. */
+export class JobExports {
+  readonly #job: JobDefinition;
+  readonly #options: ExportOptions;
+  readonly #parts: JobExportsParts;
+  readonly #periodic: Periodic;
+  readonly #directory: string;
+  #step = 0;
+  /** The global step when this process started. */
+  #first: number | undefined;
+  /** The last export of this process. */
+  #last: { readonly step: number; readonly path: string } | undefined;
+
+  constructor(job: JobDefinition, options: ExportOptions, parts: JobExportsParts) {
+    this.#job = job;
+    this.#options = options;
+    this.#parts = parts;
+    this.#directory = exportsIn(parts.dir, options.directory);
+    const { everySecs, everySteps } = options;
+    this.#periodic = new Periodic({ everySecs, everySteps, work: () => this.#exportOrLog() });
+    checkServing(job, parts.session.graph, parts.log);
+  }
+
+  begin(step: number): void {
+    this.#first = step;
+    this.#step = step;
+    this.#periodic.begin(step);
+  }
+
+  /** Reports the global step. */
+  onStep(step: number): void {
+    this.#step = step;
+    // The last step is exported at the end.
+    if (step < this.#job.train.lastStep) this.#periodic.onStep(step);
+  }
+
+  /** Makes the last export; undefined if it was interrupted. Throws on failure: the export is the result of the job. */
+  async end({ step, interrupted }: LoopResult): Promise<string | undefined> {
+    await this.#periodic.stop();
+    if (interrupted) return undefined;
+    this.#step = await this.#lastStep(step);
+    // On a cluster other workers may have made steps while the last periodic export was written.
+    if (!this.#parts.session.server && this.#last?.step === step) return this.#last.path;
+    const [newest] = await versionsOf(this.#job.name, this.#directory);
+    if (this.#first === this.#step && newest?.origin.step === this.#step) {
+      this.#parts.log(`the model of step ${this.#step} is exported already: ${newest.path}`);
+      return newest.path;
+    }
+    try {
+      return await this.#export();
+    } catch (error) {
+      if (!this.#parts.signal?.aborted) throw error;
+      this.#parts.log('stopped before the model was exported: restart the job to export it');
+      return undefined;
+    }
+  }
+
+  /** Ends without a last export. */
+  stop(): Promise<void> {
+    return this.#periodic.stop();
+  }
+
+  /** The global step after training. The last steps may be those of other workers. */
+  async #lastStep(seen: number): Promise<number> {
+    const { session } = this.#parts;
+    const globalStep = session.server && globalStepOf(session);
+    if (!globalStep) return seen;
+    return (await session.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number();
+  }
+
+  async #exportOrLog(): Promise<undefined> {
+    const { recoveryGuard, log } = this.#parts;
+    if (!recoveryGuard.isStable) return;
+    try {
+      await this.#export();
+    } catch (error) {
+      log(
+        recoveryGuard.isStable
+          ? `EXPORTING THE MODEL FAILED: ${messageOf(error)}; training continues${hintLineOf(error)}`
+          : 'the export was cancelled: the cluster is being recovered',
+        recoveryGuard.isStable ? 'error' : 'warn',
+      );
+    }
+  }
+
+  async #export(): Promise<string> {
+    const { session, recoveryGuard, signal, log } = this.#parts;
+    const begun = performance.now();
+    const step = this.#step;
+    const trained = session.graph;
+    const source = session.server
+      ? clusterVariables(session.server, { trained })
+      : sessionVariables(session, { trained });
+    const keep = this.#options.latest ?? KEEP;
+    const path = await recoveryGuard.during(
+      'An export',
+      (lost) =>
+        exportVersion(this.#job, this.#directory, keep, { source, origin: { step }, signal: lost, log }),
+      signal,
+    );
+    this.#last = { step, path };
+    log(`exported step ${step} to ${path} in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+    return path;
+  }
+}
+
+/** The exports of the evaluator: checkpoints that are better than all exported versions. */
+export class BestExports {
+  readonly #job: JobDefinition;
+  readonly #policy: BestPolicy;
+  readonly #session: TrainingRunner;
+  readonly #directory: string;
+  readonly #log: Log;
+
+  constructor(
+    job: JobDefinition,
+    policy: BestPolicy,
+    parts: Pick<JobExportsParts, 'session' | 'dir' | 'log'>,
+  ) {
+    this.#job = job;
+    this.#policy = policy;
+    this.#session = parts.session;
+    this.#directory = join(exportsIn(parts.dir, job.export?.directory), BEST);
+    this.#log = parts.log;
+    checkServing(job, parts.session.graph, parts.log);
+  }
+
+  /** Exports the state of the session if it is better. A failure is only logged: evaluation continues. */
+  async consider(results: Results, step: number): Promise<void> {
+    const { metric, mode, minDelta, keep = 1 } = this.#policy;
+    const value = results[metric];
+    if (value === undefined) {
+      throw invalid(
+        `export.best of job '${this.#job.name}' names the metric '${metric}', but the metrics are ${Object.keys(results).join(', ')}`,
+      );
+    }
+    try {
+      const known = (await versionsOf(this.#job.name, this.#directory)).flatMap(({ origin }) =>
+        origin.metric?.name === metric ? [origin.metric.value] : [],
+      );
+      if (!Number.isFinite(value) || known.some((other) => !isBetter(value, other, mode, minDelta))) return;
+      const path = await exportVersion(this.#job, this.#directory, keep, {
+        source: sessionVariables(this.#session, { trained: this.#session.graph }),
+        origin: { step, metric: { name: metric, value } },
+        log: this.#log,
+      });
+      this.#log(`new best ${metric}: ${value} at step ${step}; exported to ${path}`);
+    } catch (error) {
+      if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT')) throw error;
+      this.#log(
+        `EXPORTING THE BEST CHECKPOINT FAILED: ${messageOf(error)}; evaluation continues${hintLineOf(error)}`,
+        'error',
+      );
+    }
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * Evaluates a job in the process that trains it, with the metrics, event files, best checkpoints and exports of an
+ * evaluator task. The variables are copied between two steps; training continues while the copy is evaluated.
+ */
+import { describeError, invalid, isShoalError, ShoalError } from '../../../base/errors/errors.js';
+import * as raw from '../../../tensorflow/ops/generated/index.js';
+import { Session } from '../../../tensorflow/session/session.js';
+import { globalVariables } from '../../../tensorflow/variables/variable-scope.js';
+import { BestCheckpoints } from '../../../training/train/evaluation/best-checkpoints.js';
+import {
+  describeResults,
+  type Evaluation,
+  type Results,
+} from '../../../training/train/evaluation/evaluate.js';
+import { evaluateState, writeResults } from '../../../training/train/evaluation/evaluator.js';
+import type { SummaryWriters } from '../../../training/train/hooks/summary-writers.js';
+import type { TrainingRunner } from '../../../training/train/task/training-runner.js';
+import type { JobDefinition } from '../definition/define-job.js';
+import { evaluationsIn } from '../directory/task-directory.js';
+import { bestIn, evaluationGraph } from './evaluation.js';
+import { BestExports } from './exporting.js';
+import { Periodic } from './periodic.js';
+
+export interface LocalEvaluationParts {
+  /** Runs between two steps of training. */
+  readonly session: TrainingRunner;
+  /** The directory of the task. */
+  readonly dir: string;
+  readonly writers: SummaryWriters;
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  /** Called with the error of an evaluation during training. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** Seconds between evaluations of a job that does not say when it is saved. */
+const EVERY_SECS = 60;
+
+export class LocalEvaluation implements AsyncDisposable {
+  readonly #parts: LocalEvaluationParts;
+  readonly #lastStep: number;
+  readonly #periodic: Periodic;
+  readonly #session: Session;
+  readonly #evaluation: Evaluation;
+  readonly #copy: () => Promise<void>;
+  readonly #best: BestCheckpoints | undefined;
+  readonly #exports: BestExports | undefined;
+  readonly #abandoned = new AbortController();
+  readonly #signal: AbortSignal;
+  #last: { readonly step: number; readonly results: Results } | undefined;
+
+  constructor(job: JobDefinition, parts: LocalEvaluationParts) {
+    const { dir, log } = parts;
+    this.#parts = parts;
+    this.#lastStep = job.train.lastStep;
+    this.#periodic = new Periodic({ ...scheduleOf(job), work: () => this.#evaluateInBackground() });
+    const { graph, evaluation } = evaluationGraph(job);
+    this.#evaluation = evaluation;
+    this.#signal = AbortSignal.any([parts.signal, this.#abandoned.signal]);
+    this.#session = Session.open({ graph });
+    try {
+      this.#copy = copier(job.name, parts.session, this.#session);
+      const { best } = job.evaluate ?? {};
+      this.#best = best && new BestCheckpoints({ ...bestIn(dir, best, log), copy: true, log });
+      const exported = job.export?.best;
+      this.#exports = exported && new BestExports(job, exported, { session: this.#session, dir, log });
+    } catch (error) {
+      void this.#session.close();
+      throw error;
+    }
+  }
+
+  /** Starts the schedule at this step. */
+  begin(step: number): void {
+    this.#periodic.begin(step);
+  }
+
+  /** Reports the global step. */
+  onStep(step: number): void {
+    // The last step is evaluated at the end.
+    if (step < this.#lastStep) this.#periodic.onStep(step);
+  }
+
+  /** Ends the schedule, and the evaluation in progress: that of the trained model follows, or training has failed. */
+  async abandon(): Promise<void> {
+    this.#abandoned.abort();
+    await this.#periodic.stop();
+  }
+
+  /** The results of the trained model; undefined if they were interrupted. */
+  async end(step: number): Promise<Results | undefined> {
+    await this.abandon();
+    if (this.#last?.step === step) return this.#last.results;
+    const { signal, log } = this.#parts;
+    try {
+      return await this.#evaluate(signal);
+    } catch (error) {
+      if (!isStopped(error, signal)) throw error;
+      log('stopped before the trained model was evaluated');
+      return undefined;
+    }
+  }
+
+  async #evaluateInBackground(): Promise<undefined> {
+    try {
+      await this.#evaluate(this.#signal);
+    } catch (error) {
+      if (isStopped(error, this.#signal)) return;
+      // A mistake in the job is repeated by each evaluation.
+      if (!isShoalError(error) || error.code === 'SHOAL_INVALID_ARGUMENT') this.#parts.onError(error);
+      else this.#parts.log(`${describeError(error)}; training continues`);
+    }
+  }
+
+  async #evaluate(signal: AbortSignal): Promise<Results> {
+    const { dir, writers, log } = this.#parts;
+    await this.#copy();
+    const { step, results } = await evaluateState(this.#session, this.#evaluation, { signal, log }).catch(
+      (error: unknown) => {
+        if (!isShoalError(error) || isStopped(error, signal)) throw error;
+        const { code, message, hint } = error;
+        throw new ShoalError(code, `An evaluation failed: ${message}`, {
+          cause: error,
+          ...(hint && { hint }),
+        });
+      },
+    );
+    this.#last = { step, results };
+    log(`evaluation of step ${step}: ${describeResults(results)}`);
+    const keep = async (what: string, work: () => unknown) => {
+      try {
+        await work();
+      } catch (error) {
+        if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT')) throw error;
+        log(`${what} of step ${step} could not be kept: ${describeError(error)}`);
+      }
+    };
+    await keep('the results', () => writeResults(writers.get(evaluationsIn(dir)), results, step));
+    await this.#exports?.consider(results, step);
+    // A copy is kept; the path would be that of the original.
+    const state = { step, results, path: async () => dir };
+    await keep('the best checkpoint', () => this.#best?.consider(this.#session, state));
+    return results;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.abandon();
+    await this.#session.close();
+  }
+}
+
+const isStopped = (error: unknown, signal: AbortSignal): boolean => signal.aborted && isShoalError(error);
+
+/** When a job is evaluated: as it says, or as often as it is saved. */
+function scheduleOf({ evaluate = {}, train: { checkpoint } }: JobDefinition) {
+  const { everySecs, everySteps } = evaluate;
+  if (everySecs !== undefined || everySteps !== undefined) return { everySecs, everySteps };
+  if (checkpoint?.everySteps !== undefined || checkpoint?.everySecs !== undefined)
+    return { everySecs: checkpoint.everySecs, everySteps: checkpoint.everySteps };
+  return { everySecs: EVERY_SECS, everySteps: undefined };
+}
+
+/** Returns a function that copies the variables of the trained model into the session of the evaluation. */
+function copier(job: string, from: TrainingRunner, to: Session): () => Promise<void> {
+  const trained = new Map(globalVariables(from.graph).map((variable) => [variable.name, variable]));
+  const wanted = globalVariables(to.graph);
+  const missing = wanted.filter(({ name }) => !trained.has(name));
+  if (missing.length > 0) {
+    const names = missing.map(({ name }) => `'${name}'`).join(', ');
+    throw invalid(`The evaluation of job '${job}' has variables that its training does not have: ${names}`, {
+      hint: 'The model function must make the same variables whether `training` is true or false.',
+    });
+  }
+  const reads = from.graph.asDefault(() => wanted.map(({ name }) => trained.get(name)!.toOutput()));
+  const writes = to.graph.asDefault(() =>
+    wanted.map((variable) => {
+      const value = raw.placeholder({ dtype: variable.dtype, shape: variable.shape });
+      return { value, assign: variable.assign(value) };
+    }),
+  );
+  return async () => {
+    const values = await from.run(reads);
+    try {
+      await to.run(
+        writes.map(({ assign }) => assign),
+        { feeds: writes.map(({ value }, i) => [value, values[i]!] as const) },
+      );
+    } finally {
+      for (const value of values) value.dispose();
+    }
+  };
+}

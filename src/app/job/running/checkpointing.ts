@@ -1,0 +1,214 @@
+/** The checkpoints of a job: the chief saves at the start, periodically, and at the end, while training continues. */
+import { join, resolve } from 'node:path';
+import { describeError } from '../../../base/errors/errors.js';
+import { bytes, variablesLost } from '../../../base/text/format.js';
+import { consistencyOf } from '../../../distributed/checkpoint/format/consistency.js';
+import type { Hold } from '../../../distributed/checkpoint/protocol/save.js';
+import {
+  type FoundEnd,
+  findEnd,
+  forgetEnd,
+  recordEnd,
+} from '../../../distributed/checkpoint/reading/end-record.js';
+import type { Variable } from '../../../tensorflow/variables/variable.js';
+import {
+  LAST_SAVE_MS,
+  RetryingSaver,
+  readLastStep,
+} from '../../../training/train/checkpoints/retrying-saver.js';
+import { Saver } from '../../../training/train/checkpoints/saver.js';
+import type { TrainingRunner } from '../../../training/train/task/training-runner.js';
+import type { CheckpointOptions, JobDefinition } from '../definition/define-job.js';
+import { refuseFormerLayout } from '../directory/former-layout.js';
+import { blobsIn } from '../directory/task-directory.js';
+import { Periodic } from '../results/periodic.js';
+
+const BASENAME = 'model.ckpt';
+const DIRECTORY = 'checkpoints';
+
+export interface JobCheckpointsParts {
+  /** The task's own directory. */
+  readonly dir: string;
+  readonly log: (line: string) => void;
+  /** Cancels a restore, which may wait for other tasks. */
+  readonly signal?: AbortSignal;
+  /** Called with an error of the job's `onSave`. */
+  readonly onError: (error: unknown) => void;
+}
+
+export class JobCheckpoints {
+  readonly directory: string;
+  readonly #job: string;
+  readonly #lastStep: number;
+  readonly #isPartial: boolean;
+  readonly #options: CheckpointOptions;
+  readonly #parts: JobCheckpointsParts;
+  readonly #saver: Saver;
+  readonly #saves: RetryingSaver;
+  readonly #schedule: Periodic;
+  #session!: TrainingRunner;
+  #step = 0;
+
+  constructor(job: JobDefinition, options: CheckpointOptions, parts: JobCheckpointsParts) {
+    const { everySecs, everySteps } = options;
+    const { dir, log, onError } = parts;
+    const { onSave } = job.callbacks ?? {};
+    this.#schedule = new Periodic({
+      everySecs: everySecs ?? (everySteps === undefined ? 60 : undefined),
+      everySteps,
+      work: async () => {
+        if (this.#saves.held) return undefined;
+        await this.#saves.save(this.#session, this.#step);
+        return this.#saves.retryInMs;
+      },
+    });
+    this.#options = options;
+    this.#parts = parts;
+    this.#job = job.name;
+    this.#lastStep = job.train.lastStep;
+    this.#isPartial = job.train.recovery === 'partial';
+    this.directory = resolve(dir, options.directory ?? DIRECTORY);
+    this.#saver = new Saver({
+      maxToKeep: options.keep ?? 5,
+      keepCheckpointEveryNHours: options.everyHours,
+      consistency: options.consistency,
+      store: options.store,
+      pauseTimeoutSecs: options.pauseTimeoutSecs,
+      blobs: blobsIn(dir),
+      namespace: job.name,
+      job: job.name,
+      ...(options.gather && { gather: options.gather }),
+      findEnd: (session) => this.#findEnd(session),
+      ...(options.waitSecs === undefined ? {} : { waitMs: options.waitSecs * 1000 }),
+      log,
+    });
+    const path = join(this.directory, BASENAME);
+    this.#saves = new RetryingSaver({
+      saver: () => this.#saver,
+      path,
+      label: BASENAME,
+      log,
+      ...(onSave && {
+        // A failed callback is not a failed save, which would be repeated.
+        onSaved: async (event) => await Promise.resolve(event).then(onSave).catch(onError),
+      }),
+    });
+  }
+
+  /** Restores the newest checkpoint, if there is one. */
+  async restore(session: TrainingRunner, missing: readonly Variable[], again: boolean): Promise<boolean> {
+    const { dir, log, signal } = this.#parts;
+    if (!session.server && (await this.#saver.list(session, this.directory)).length === 0) {
+      const former = resolve(this.#options.directory ?? DIRECTORY);
+      await refuseFormerLayout(this.#job, [former, this.directory], blobsIn(dir));
+    }
+    const partial = this.#isPartial && missing.length > 0;
+    const report = await this.#saver.restoreNewest(session, this.directory, { missing, partial, signal });
+    if (!report) return false;
+    const { manifest, bytesRead, input } = report;
+    // After a partial restore the values of the other tasks are not in this checkpoint.
+    this.#saves.restored(partial ? undefined : manifest.step);
+    const tidied = this.#saves.tidy(session);
+    // The workers of a cluster wait for the restore only.
+    if (!session.server) await tidied;
+    const why = again && missing.length > 0 ? `${variablesLost(missing.length)}: ` : '';
+    log(`${why}restored ${manifest.prefix} (${bytes(bytesRead)} read)`);
+    if (session.input) session.input.restored(input);
+    else if (input !== undefined)
+      log(
+        'the position in the input, which the checkpoint contains, is not used: this run reads it from the beginning',
+      );
+    return true;
+  }
+
+  /** The step of the newest checkpoint. */
+  newestStep(session: TrainingRunner): Promise<number | undefined> {
+    return this.#saver.newestStep(session, this.directory);
+  }
+
+  /**
+   * Starts the schedule. The first checkpoint is saved immediately, unless it was just restored, or no step follows: a
+   * pause of synchronous steps would wait for one.
+   */
+  begin(session: TrainingRunner, step: number, lastStep: number): void {
+    this.#session = session;
+    this.#step = step;
+    this.#schedule.begin(step);
+    const { leavingSave } = session.server?.checkpoints ?? {};
+    leavingSave?.savesBy((hold) => this.#saves.saveHeld(session, this.#step, hold));
+    if (this.#saves.savedStep !== step && step < lastStep) this.#schedule.start();
+  }
+
+  /** Reports the global step. */
+  onStep(step: number): void {
+    this.#step = step;
+    this.#schedule.onStep(step);
+  }
+
+  /**
+   * Saves the last checkpoint, unless the newest one contains the last step already. Call it when no worker trains any
+   * more, or with `hold` to pause those that do. Throws on failure: the steps since the newest checkpoint would be lost.
+   */
+  async end(step: number, hold?: Hold): Promise<void> {
+    await this.stop();
+    if ((await this.#saves.held) !== undefined) return;
+    // A checkpoint saved while other workers trained may contain parts of later steps.
+    const isExact = !this.#session.server || consistencyOf(this.#options.consistency) === 'consistent';
+    const last = isExact ? await readLastStep(this.#session, step, this.#parts.log) : undefined;
+    const { lastSaveSecs = LAST_SAVE_MS / 1000 } = this.#options;
+    const { signal } = this.#parts;
+    const options = { hold, signal, patienceMs: lastSaveSecs * 1000 };
+    if (!(await this.#saves.saveLast(this.#session, last, options))) throw this.#saves.failure;
+  }
+
+  #placeOfEnd(session: TrainingRunner) {
+    const { store, namespace } = this.#saver.placeOf(session, this.directory);
+    return { store, ended: { namespace, job: this.#job, lastStep: this.#lastStep } };
+  }
+
+  /** The record of the end of training. If it cannot be looked up, training goes on. */
+  async #findEnd(session: TrainingRunner): Promise<FoundEnd | undefined> {
+    const { signal, log } = this.#parts;
+    const { store, ended } = this.#placeOfEnd(session);
+    try {
+      return await findEnd(store, ended, { signal });
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      log(`whether training has ended could not be looked up: ${describeError(error)}`);
+      return undefined;
+    }
+  }
+
+  /**
+   * Whether training has ended, and not after this step. If it begins again with an earlier step, because the last
+   * checkpoint cannot be restored, the record is removed: it would send other tasks home.
+   */
+  async hasEnded(session: TrainingRunner, step: number): Promise<boolean> {
+    const end = await this.#findEnd(session);
+    if (end === undefined) return false;
+    if (step >= end.step) return true;
+    const { signal, log } = this.#parts;
+    const { store, ended } = this.#placeOfEnd(session);
+    await forgetEnd(store, ended, { signal }).catch((error: unknown) =>
+      log(`the record of an earlier end of training could not be removed: ${describeError(error)}`),
+    );
+    return false;
+  }
+
+  /** Records the end beside the last checkpoint: the job is finished, even if it has stopped early. */
+  async recordEnd(): Promise<void> {
+    const { store, ended } = this.#placeOfEnd(this.#session);
+    try {
+      const [newest] = await this.#saver.list(this.#session, this.directory);
+      if (newest) await recordEnd(store, ended, newest, { endedAtMs: Date.now() });
+    } catch (error) {
+      this.#parts.log(`the end of training could not be recorded: ${describeError(error)}`);
+    }
+  }
+
+  /** Ends without a last checkpoint. */
+  async stop(): Promise<void> {
+    this.#session.server?.checkpoints.leavingSave.savesBy(undefined);
+    await this.#schedule.stop();
+  }
+}

@@ -1,0 +1,41 @@
+/// <reference types="node" preserve="true" />
+/**
+ * `shoal/cluster`: the specification of a cluster, its configuration and security, device placement, and membership.
+ * `Server.start` of `shoal/train` starts a task that computes.
+ */
+export type { AgentLimits } from './agent/agent.js';
+export type { BlobAccess, BlobOperation, BlobPolicy, BlobRole } from './agent/blobs/blob-access.js';
+export type { ClusterStatus } from './agent/wire.js';
+export type { Entry as MemberEntry, Identity as TaskIdentity } from './membership/map.js';
+export type { Member, MembershipSettings, Status as MemberStatus } from './membership/types.js';
+export type { ClusterServer, JoinClusterOptions } from './runtime/cluster-server.js';
+export type { ClusterSession, ClusterSessionOptions } from './runtime/cluster-session.js';
+export {
+  type ClusterDict,
+  ClusterSpec,
+  type ClusterSpecOptions,
+  type JobSpec,
+  type SpecTask,
+} from './spec/cluster-spec.js';
+export {
+  type ClusterConfig,
+  type ConfigInput,
+  type EngineKind,
+  type LocalConfig,
+  resolveConfig,
+  type Settings,
+  type Sourced,
+  type TaskConfig,
+} from './spec/config.js';
+export {
+  greedyStrategy,
+  type PsStrategy,
+  type ReplicaDeviceSetterOptions,
+  replicaDeviceSetter,
+  roundRobinStrategy,
+} from './spec/device-setter.js';
+export { loadTls, type Security, type TlsSecurity, tokenSecurity } from './spec/security.js';
+export { parseTaskId, type TaskId, type TaskName, taskId } from './spec/task-id.js';
+export { type ClusterTask, joinCluster } from './task/cluster-task.js';
+export type { Clock, JoinOptions } from './task/join-options.js';
+export type { TasksToAwait, WaitForOptions } from './task/wait-for.js';

@@ -1,0 +1,177 @@
+/**
+ * Assigns ops to stages. An op's level is one above that of an op on another task that it depends on. The ops of one
+ * task and level form a stage. An op whose level is not determined by its neighbours joins a stage that exists anyway,
+ * so that a task has few stages: the first one, or the last one if the task would have to keep a large tensor between
+ * the two (lateness.ts).
+ */
+import { ShoalError } from '../../../base/errors/errors.js';
+import type { Operation } from '../../../tensorflow/graph/operation.js';
+import { Lateness } from './lateness.js';
+import type { NeededOps } from './needed.js';
+import { isAtomic, waits } from './op-kinds.js';
+import { UnionFind } from './union-find.js';
+
+export interface StageOps {
+  readonly task: string;
+  readonly ops: readonly Operation[];
+  /** The only op of the stage waits for other runs, and has no effect until it succeeds. */
+  readonly waits: boolean;
+}
+
+export interface Staging {
+  /** By level: every stage comes after those it depends on. */
+  readonly stages: readonly StageOps[];
+  readonly stageOf: ReadonlyMap<Operation, number>;
+}
+
+export interface Unit {
+  readonly ops: Operation[];
+  readonly task: string;
+  /** A stage of its own. */
+  readonly isolated: boolean;
+  readonly before: Set<Unit>;
+  readonly after: Set<Unit>;
+  level: number;
+}
+
+export function assignStages(
+  anchored: readonly Operation[],
+  needed: NeededOps,
+  taskOf: ReadonlyMap<Operation, string>,
+  self: string,
+): Staging {
+  const units = makeUnits(anchored, needed, taskOf, self);
+  const order = sorted(units);
+  chooseLevels(order, new Lateness(order, needed, self));
+
+  const byKey = new Map<string, { task: string; level: number; waits: boolean; ops: Set<Operation> }>();
+  for (const { ops, task, level, isolated } of order) {
+    const key = JSON.stringify([level, task, isolated ? ops[0]?.name : null]);
+    const stage = byKey.get(key) ?? { task, level, waits: isolated && ops.every(isAtomic), ops: new Set() };
+    byKey.set(key, stage);
+    for (const op of ops) stage.ops.add(op);
+  }
+  // The order of the graph, not that of the units: plans of the same graph are the same.
+  const position = new Map(anchored.map((op, at) => [op, at]));
+  const stages = [...byKey.values()]
+    .map((stage) => ({
+      ...stage,
+      ops: [...stage.ops].sort((a, b) => (position.get(a) as number) - (position.get(b) as number)),
+    }))
+    .sort((a, b) => a.level - b.level || compare(a.task, b.task) || compare(nameOf(a.ops), nameOf(b.ops)));
+  const stageOf = new Map(stages.flatMap(({ ops }, at) => ops.map((op) => [op, at] as const)));
+  return { stages, stageOf };
+}
+
+const distance = (a: Unit, b: Unit): number => (a.task !== b.task || a.isolated || b.isolated ? 1 : 0);
+
+function chooseLevels(order: readonly Unit[], lateness: Lateness): void {
+  const earliest = new Map<Unit, number>();
+  const latest = new Map<Unit, number>();
+  const at = (levels: ReadonlyMap<Unit, number>, unit: Unit) => levels.get(unit) as number;
+  for (const unit of order)
+    earliest.set(
+      unit,
+      Math.max(0, ...Array.from(unit.before, (one) => at(earliest, one) + distance(one, unit))),
+    );
+  // What nothing else uses runs as early as it can: its value is what it was at the beginning.
+  for (const unit of order.toReversed())
+    latest.set(
+      unit,
+      unit.after.size === 0
+        ? at(earliest, unit)
+        : Math.min(...Array.from(unit.after, (one) => at(latest, one) - distance(unit, one))),
+    );
+  const certain = new Set(
+    order
+      .filter((unit) => at(earliest, unit) === at(latest, unit))
+      .map((unit) => `${at(latest, unit)} ${unit.task}`),
+  );
+  for (const unit of order) {
+    const end = at(latest, unit);
+    const isCertain = (level: number) => certain.has(`${level} ${unit.task}`);
+    let level = Math.max(0, ...Array.from(unit.before, (one) => one.level + distance(one, unit)));
+    while (level < end && !isCertain(level)) level += 1;
+    let later = end;
+    while (later > level && !isCertain(later)) later -= 1;
+    const isKept = later > level && Array.from(unit.after).some((user) => at(earliest, user) > level);
+    unit.level = isKept && lateness.isBetter(unit) && lateness.isSame(unit) ? later : level;
+  }
+}
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+const nameOf = (ops: readonly Operation[]): string => ops[0]?.name ?? '';
+
+/** The ops that must be in the same stage: single ops, and complete loops and conditionals. */
+function makeUnits(
+  anchored: readonly Operation[],
+  needed: NeededOps,
+  taskOf: ReadonlyMap<Operation, string>,
+  self: string,
+): Unit[] {
+  const groups = new UnionFind<Operation>();
+  const before = (op: Operation) => [
+    ...needed
+      .inputsOf(op)
+      .map((input) => input.op)
+      .filter((input) => !needed.isCopied(input)),
+    ...needed.waitsFor(op),
+  ];
+  for (const op of anchored)
+    if (needed.isInRegion(op))
+      for (const input of before(op)) if (needed.isInRegion(input)) groups.join(input, op);
+
+  const units = new Map<Operation, Unit>();
+  const unitOf = (op: Operation): Unit => {
+    const root = groups.find(op);
+    const task = taskOf.get(op) as string;
+    let unit = units.get(root);
+    if (!unit) {
+      const isolated = waits(op) && task !== self && !needed.isInRegion(op);
+      unit = { ops: [], task, isolated, before: new Set(), after: new Set(), level: 0 };
+      units.set(root, unit);
+    }
+    if (unit.task !== task) {
+      throw cannotDivide(op, `it is on ${task}, inside a loop or conditional with ops on ${unit.task}`);
+    }
+    return unit;
+  };
+  for (const op of anchored) unitOf(op).ops.push(op);
+  for (const op of anchored) {
+    const unit = unitOf(op);
+    for (const input of before(op)) {
+      const earlier = unitOf(input);
+      if (earlier === unit) continue;
+      unit.before.add(earlier);
+      earlier.after.add(unit);
+    }
+  }
+  return [...units.values()];
+}
+
+function sorted(units: readonly Unit[]): Unit[] {
+  const missing = new Map(units.map((unit) => [unit, unit.before.size]));
+  const order = units.filter((unit) => unit.before.size === 0);
+  for (const unit of order) {
+    for (const later of unit.after) {
+      const left = (missing.get(later) as number) - 1;
+      missing.set(later, left);
+      if (left === 0) order.push(later);
+    }
+  }
+  if (order.length < units.length) {
+    const stuck = units.find((unit) => (missing.get(unit) as number) > 0) as Unit;
+    throw cannotDivide(
+      stuck.ops[0] as Operation,
+      'a loop or conditional depends on another task while it runs',
+    );
+  }
+  return order;
+}
+
+export function cannotDivide(op: Operation, why: string): ShoalError {
+  return new ShoalError('SHOAL_UNSUPPORTED', `The direct engine cannot divide this run at ${op}: ${why}`, {
+    op: op.name,
+    hint: "Run the job with engine: 'grpc' (--engine=grpc).",
+  });
+}

@@ -1,0 +1,151 @@
+/** Background services of a supervisor's chief: checkpoints, summaries, steps per second. */
+import { dirname } from 'node:path';
+import { describeError, isShoalError } from '../../../base/errors/errors.js';
+import type { Output } from '../../../tensorflow/graph/operation.js';
+import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
+import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
+import type { Variable } from '../../../tensorflow/variables/variable.js';
+import { RetryingSaver, readLastStep, waitForLastSteps } from '../checkpoints/retrying-saver.js';
+import { writeGraph } from '../checkpoints/write-graph.js';
+import { readStep } from '../hooks/global-step.js';
+import type { Coordinator } from '../recovery/coordinator.js';
+import type { SaverLike } from '../task/training-runner.js';
+import type { ManagedSession } from './managed-session.js';
+
+export interface StandardServicesOptions {
+  readonly session: ManagedSession;
+  readonly coordinator: Coordinator;
+  readonly writer: FileWriter;
+  /** Aborted when training is interrupted. */
+  readonly signal: AbortSignal | undefined;
+  readonly log: (line: string) => void;
+  readonly globalStep: Variable | undefined;
+  readonly summaryOp: Output<'string'> | undefined;
+  readonly saver: SaverLike | undefined;
+  readonly savePath: string;
+  readonly saveModelSecs: number;
+  readonly saveSummariesSecs: number;
+  /** How long the last save may be tried again. */
+  readonly lastSaveMs: number;
+}
+
+export class StandardServices {
+  readonly #options: StandardServicesOptions;
+  readonly #retrying: RetryingSaver | undefined;
+  #counted: { readonly step: number; readonly at: number } | undefined;
+
+  constructor(options: StandardServicesOptions) {
+    this.#options = options;
+    const { saver, savePath, log, writer } = options;
+    this.#retrying = saver && new RetryingSaver({ saver: () => saver, path: savePath, log, writer });
+  }
+
+  /** Starts the services that are enabled. */
+  async start(): Promise<void> {
+    const { coordinator, writer, session, summaryOp, saveModelSecs, saveSummariesSecs } = this.#options;
+    writer.addGraph(session.graph);
+    // The file is informational: training continues without it.
+    await writeGraph(session.graph, dirname(this.#options.savePath)).catch((error: unknown) =>
+      this.#options.log(`graph.pbtxt could not be written: ${describeError(error)}`),
+    );
+    const step = await this.#step();
+    // TensorBoard then drops the later steps that an earlier run wrote.
+    writer.addSessionLog('start', step);
+    if (saveSummariesSecs > 0) {
+      if (this.#options.globalStep) {
+        this.#counted = { step, at: performance.now() };
+        coordinator.loop(() => this.#countSteps(), { everySecs: saveSummariesSecs, name: 'step counter' });
+      }
+      if (summaryOp) {
+        coordinator.loop(() => this.#summarise(summaryOp), {
+          everySecs: saveSummariesSecs,
+          name: 'summaries',
+        });
+      }
+    }
+    if (saveModelSecs > 0 && this.#retrying) {
+      // A state that was just restored is a checkpoint already.
+      if (await this.#retrying.findSaved(session.rawSession, step))
+        await this.#retrying.tidy(session.rawSession);
+      const retrying = this.#retrying;
+      session.rawSession.server?.checkpoints.leavingSave.savesBy(async (hold) =>
+        retrying.saveHeld(session.rawSession, await this.#step(), hold),
+      );
+      coordinator.register(this.#keepSaving(this.#retrying), 'checkpoints');
+    }
+  }
+
+  /** Saves the last checkpoint; called when training has ended without an error. */
+  async end(): Promise<void> {
+    const { saveModelSecs, session, writer, signal, log, lastSaveMs } = this.#options;
+    const step = await this.#step();
+    if (saveModelSecs > 0 && this.#retrying) {
+      // Without a counter every state has the same number.
+      if (!this.#isCounted) this.#retrying.restored(undefined);
+      const { rawSession } = session;
+      rawSession.server?.checkpoints.leavingSave.savesBy(undefined);
+      await waitForLastSteps(rawSession, { signal, log });
+      const last = await readLastStep(rawSession, step, log);
+      const isSaved = await this.#retrying.saveLast(rawSession, last, { patienceMs: lastSaveMs, signal });
+      // The steps since the newest checkpoint are lost.
+      if (!isSaved) throw this.#retrying.failure;
+    }
+    writer.addSessionLog('stop', step);
+  }
+
+  /** Saves immediately, then periodically. A failed save is retried before the next one is due. */
+  async #keepSaving(saver: RetryingSaver): Promise<void> {
+    const { coordinator, session, saveModelSecs } = this.#options;
+    while (!coordinator.shouldStop()) {
+      const step = await this.#tryStep();
+      const isDue = step !== undefined && !(this.#isCounted && step === saver.savedStep) && !saver.held;
+      if (isDue) await saver.save(session.rawSession, step);
+      const regular = saveModelSecs * 1000;
+      const waitMs = Math.min(regular, saver.retryInMs ?? regular);
+      if (await coordinator.waitForStop(waitMs)) return;
+    }
+  }
+
+  /** A failure is only logged: training recovers by itself, and the next read may succeed. */
+  async #tryStep(): Promise<number | undefined> {
+    try {
+      return await this.#step();
+    } catch (error) {
+      this.#options.log(`the global step could not be read for a checkpoint: ${describeError(error)}`);
+      return undefined;
+    }
+  }
+
+  get #isCounted(): boolean {
+    return globalStepOf(this.#options.session) !== undefined;
+  }
+
+  async #step(): Promise<number> {
+    const { session } = this.#options;
+    const globalStep = globalStepOf(session);
+    return globalStep ? readStep(session.background, globalStep.toOutput()) : 0;
+  }
+
+  async #countSteps(): Promise<void> {
+    const { writer, globalStep, log } = this.#options;
+    const step = await this.#step();
+    const at = performance.now();
+    const last = this.#counted;
+    this.#counted = { step, at };
+    if (!last || step <= last.step || at <= last.at) return;
+    const speed = ((step - last.step) / (at - last.at)) * 1000;
+    writer.addScalar(`${globalStep?.name}/sec`, speed, step);
+    log(`${globalStep?.name}/sec: ${speed.toPrecision(4)}`);
+  }
+
+  async #summarise(summaryOp: Output<'string'>): Promise<void> {
+    const { session, writer, coordinator } = this.#options;
+    try {
+      const summary = await session.background.run(summaryOp, { signal: coordinator.signal });
+      writer.addSummary(summary, await this.#step());
+    } catch (error) {
+      if (coordinator.shouldStop() && isShoalError(error, 'SHOAL_ABORTED')) return;
+      throw error;
+    }
+  }
+}
