@@ -40,22 +40,17 @@ export { exitCodeOf } from './base/errors/exit-codes.js';
 export type { Consistency, ConsistencyOption } from './distributed/checkpoint/format/consistency.js';
 export type { EngineKind } from './distributed/cluster/spec/config.js';
 export type { Attrs, AttrValue, FunctionRef } from './tensorflow/graph/attributes.js';
+export type { DeviceFunction, DeviceScope, OpRequest } from './tensorflow/graph/device.js';
 export { Graph, type OpInput, type OpOptions } from './tensorflow/graph/graph.js';
 export type { ImportOptions, ImportResult } from './tensorflow/graph/import-graph-def.js';
-export { Operation, Output, type OutputLike } from './tensorflow/graph/operation.js';
-export type { DeviceFunction, DeviceScope, OpRequest } from './tensorflow/graph/scope.js';
+export { Operation, Output, type OutputLike, type OwningGraph } from './tensorflow/graph/operation.js';
 export { type HandleKind, listLiveHandles, liveHandles } from './tensorflow/native/handle.js';
 export { preloadLibrary } from './tensorflow/native/library/library.js';
 export type { Operand } from './tensorflow/ops/build.js';
 export type { Feeds } from './tensorflow/session/feeds.js';
 export type { Fetch, Fetches, FetchResult } from './tensorflow/session/fetches.js';
-export type { Runner } from './tensorflow/session/runner.js';
-export {
-  type Callable,
-  type RunOptions,
-  Session,
-  type SessionOptions,
-} from './tensorflow/session/session.js';
+export type { Runner, RunOptions } from './tensorflow/session/runner.js';
+export { type Callable, Session, type SessionOptions } from './tensorflow/session/session.js';
 export type { Complex, DataOf, DType, ElementOf } from './tensorflow/tensor/dtype.js';
 export type { NestedArray, NestedValue, Scalar } from './tensorflow/tensor/literal.js';
 export type { PartialShape, Shape } from './tensorflow/tensor/shape.js';

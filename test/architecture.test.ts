@@ -2,8 +2,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { findCycles } from './architecture/cycles.js';
 import {
-  findCycles,
+  type Import,
   isForTests,
   isGenerated,
   moduleOf,
@@ -80,6 +81,9 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
   'app/job': ['definition', 'graph', 'directory', 'results', 'running'],
 };
 
+/** Files that import each other for types; to be divided. */
+const CIRCULAR = ['app/job/definition/define-job.ts', 'app/keras/layers.ts', 'app/keras/model.ts'];
+
 const LONGEST_FILE = 500;
 const USUAL_FILE = 200;
 
@@ -145,14 +149,21 @@ describe('imports', () => {
   });
 
   test('form no cycles at load time', () => {
-    expect(findCycles(sources).map((cycle) => cycle.join(' → '))).toEqual([]);
+    expect(findCycles(sources, ['value']).map((cycle) => cycle.join(' → '))).toEqual([]);
   });
 
-  test('in a cycle are found; type-only and dynamic imports do not count', () => {
+  test('form no cycles, types included', () => {
+    const cycles = findCycles(sources).filter((cycle) => !cycle.some((path) => CIRCULAR.includes(path)));
+    expect(cycles.map((cycle) => cycle.join(' → '))).toEqual([]);
+  });
+
+  test('in a cycle are found; dynamic imports do not count', () => {
     const a = parse('x/a.ts', "import { b } from './b.js';");
-    const back = (text: string) => findCycles([a, parse('x/b.ts', text)]);
-    expect(back("export { a } from './a.js';")).toEqual([['x/a.ts', 'x/b.ts', 'x/a.ts']]);
-    expect(back("import type { A } from './a.js'; export type { B } from './a.js';")).toEqual([]);
+    const back = (text: string, kinds?: Import['kind'][]) => findCycles([a, parse('x/b.ts', text)], kinds);
+    const cycle = [['x/a.ts', 'x/b.ts', 'x/a.ts']];
+    expect(back("export { a } from './a.js';")).toEqual(cycle);
+    expect(back("import type { A } from './a.js';")).toEqual(cycle);
+    expect(back("import type { A } from './a.js'; export type { B } from './a.js';", ['value'])).toEqual([]);
     expect(back("const later = () => import('./a.js');")).toEqual([]);
   });
 });

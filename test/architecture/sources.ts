@@ -83,27 +83,3 @@ function resolve(from: string, specifier: string, root: string): string | undefi
     .join('/');
   return target.startsWith('..') ? undefined : target.replace(/\.js$/, '.ts');
 }
-
-/** One import cycle for every group of files that need each other to load, as a path of files. */
-export function findCycles(files: readonly SourceFile[]): string[][] {
-  const needs = new Map(
-    files.map(({ path, imports }) => [
-      path,
-      imports.flatMap(({ file, kind }) => (file !== undefined && kind === 'value' ? [file] : [])),
-    ]),
-  );
-  const cycles: string[][] = [];
-  const state = new Map<string, 'open' | 'done'>();
-  const walk = (path: string, trail: readonly string[]): void => {
-    if (state.get(path) === 'done') return;
-    if (state.get(path) === 'open') {
-      cycles.push([...trail.slice(trail.indexOf(path)), path]);
-      return;
-    }
-    state.set(path, 'open');
-    for (const next of needs.get(path) ?? []) walk(next, [...trail, path]);
-    state.set(path, 'done');
-  };
-  for (const path of needs.keys()) walk(path, []);
-  return cycles;
-}

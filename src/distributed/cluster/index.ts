@@ -8,8 +8,9 @@ export type { BlobAccess, BlobOperation, BlobPolicy, BlobRole } from './agent/bl
 export type { ClusterStatus } from './agent/wire.js';
 export type { Entry as MemberEntry, Identity as TaskIdentity } from './membership/map.js';
 export type { Member, MembershipSettings, Status as MemberStatus } from './membership/types.js';
-export type { ClusterServer, JoinClusterOptions } from './runtime/cluster-server.js';
+export type { ClusterServer } from './runtime/cluster-server.js';
 export type { ClusterSession, ClusterSessionOptions } from './runtime/cluster-session.js';
+export type { JoinClusterOptions } from './runtime/serve-until-over.js';
 export {
   type ClusterDict,
   ClusterSpec,
@@ -34,8 +35,9 @@ export {
   replicaDeviceSetter,
   roundRobinStrategy,
 } from './spec/device-setter.js';
-export { loadTls, type Security, type TlsSecurity, tokenSecurity } from './spec/security.js';
+export { loadTls, type Security, tokenSecurity } from './spec/security.js';
 export { parseTaskId, type TaskId, type TaskName, taskId } from './spec/task-id.js';
+export type { TlsSecurity } from './spec/tls-files.js';
 export { type ClusterTask, joinCluster } from './task/cluster-task.js';
 export type { Clock, JoinOptions } from './task/join-options.js';
 export type { TasksToAwait, WaitForOptions } from './task/wait-for.js';

@@ -14,7 +14,6 @@ import { type DType, dtypeFromNumber, dtypeNumber } from '../tensor/dtype.js';
 import type { PartialShape } from '../tensor/shape.js';
 import { toBytes } from '../tensor/strings.js';
 import { type LentTensor, Tensor } from '../tensor/tensor.js';
-import type { Operation } from './operation.js';
 
 /** A function of the graph, by name. */
 export interface FunctionRef {
@@ -189,12 +188,10 @@ function setTensors(description: Pointer, name: string, tensors: readonly Tensor
   }
 }
 
-export function readAttr(op: Operation, name: string): AttrValue | undefined {
+export function readAttr(op: Pointer, name: string): AttrValue | undefined {
   let bytes: Uint8Array;
   try {
-    bytes = fillBuffer((buffer, status) =>
-      C().TF_OperationGetAttrValueProto(op.pointer, name, buffer, status),
-    );
+    bytes = fillBuffer((buffer, status) => C().TF_OperationGetAttrValueProto(op, name, buffer, status));
   } catch (error) {
     if (isShoalError(error, 'SHOAL_TF_INVALID_ARGUMENT')) return undefined;
     throw error;

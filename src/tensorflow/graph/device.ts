@@ -1,6 +1,17 @@
 /** Full or partial device names: `/job:ps/task:1`, `/device:CPU:0`, `/cpu:0`. */
 import { invalid } from '../../base/errors/errors.js';
-import type { DeviceScope, OpRequest } from './scope.js';
+
+/** The op about to be created, as passed to a device function. */
+export interface OpRequest {
+  readonly type: string;
+  readonly name: string;
+  readonly attrs: Readonly<Record<string, unknown>>;
+  /** The device requested by inner scopes. */
+  readonly device: string;
+}
+
+export type DeviceFunction = (op: OpRequest) => string | null | undefined;
+export type DeviceScope = string | DeviceFunction;
 
 export interface DeviceSpec {
   readonly job?: string;

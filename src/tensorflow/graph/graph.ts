@@ -12,12 +12,17 @@ import type { Pointer } from '../native/library/c-api.js';
 import { C } from '../native/library/library.js';
 import { giveStatus, takeStatus, throwStatus } from '../native/status.js';
 import { type Attrs, attrSetter } from './attributes.js';
-import { resolveDevice } from './device.js';
+import { type DeviceScope, resolveDevice } from './device.js';
 import { type ImportOptions, type ImportResult, importGraphDef } from './import-graph-def.js';
 import { checkOpName, NameTable } from './names.js';
 import { opDef } from './op-def.js';
 import { Operation, type Output } from './operation.js';
-import { activeScope, type DeviceScope, inScope, type Scope, scopeOf } from './scope.js';
+import { activeScope, inScope, type Scope, scopeOf } from './scope.js';
+
+// Operation and Output know no more of their graph than they need; users of an op find the whole Graph.
+declare module './operation.js' {
+  interface OwningGraph extends Graph {}
+}
 
 export type OpInput = Output | readonly Output[];
 

@@ -4,8 +4,7 @@ import { countHandle } from '../native/handle.js';
 import type { Pointer } from '../native/library/c-api.js';
 import { C, library } from '../native/library/library.js';
 import { checked } from '../native/status.js';
-import type { Graph } from './graph.js';
-import type { Operation, Output } from './operation.js';
+import type { Operation, Output, OwningGraph } from './operation.js';
 
 export interface ImportOptions {
   /** Prepended to every imported name; default: none. */
@@ -34,7 +33,7 @@ const splitName = (name: string): [string, number] => {
   return at < 0 ? [name, 0] : [name.slice(0, at), Number(name.slice(at + 1))];
 };
 
-export function importGraphDef(graph: Graph, bytes: Uint8Array, options: ImportOptions): ImportResult {
+export function importGraphDef(graph: OwningGraph, bytes: Uint8Array, options: ImportOptions): ImportResult {
   const api = C();
   const native = api.TF_NewImportGraphDefOptions();
   countHandle('options', 1);
@@ -81,7 +80,7 @@ function readArray(read: (count: Int32Array, array: BigUint64Array) => void, wor
   return items;
 }
 
-function returnedOutputs(graph: Graph, results: Pointer): Output[] {
+function returnedOutputs(graph: OwningGraph, results: Pointer): Output[] {
   const packed = readArray(
     (count, array) => C().TF_ImportGraphDefResultsReturnOutputs(results, count, array),
     2,
@@ -89,7 +88,7 @@ function returnedOutputs(graph: Graph, results: Pointer): Output[] {
   return unpackOutputs(packed).map(({ oper, index }) => graph.operationAt(oper).output(index));
 }
 
-function returnedOperations(graph: Graph, results: Pointer): Operation[] {
+function returnedOperations(graph: OwningGraph, results: Pointer): Operation[] {
   const packed = readArray(
     (count, array) => C().TF_ImportGraphDefResultsReturnOperations(results, count, array),
     1,

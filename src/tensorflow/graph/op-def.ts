@@ -5,7 +5,6 @@ import { type OpDef, OpDefSchema } from '../../base/proto/generated/graph_pb.js'
 import { fillBuffer } from '../native/buffer.js';
 import type { Pointer } from '../native/library/c-api.js';
 import { C } from '../native/library/library.js';
-import type { Operation } from './operation.js';
 
 // Ops are registered in the library, not in a graph: one table per process.
 const registered = new Map<string, OpDef>();
@@ -23,7 +22,7 @@ export function opDef(graph: Pointer, type: string): OpDef {
 }
 
 /** Whether an op has no state and calls no function. */
-export function isPure({ graph, type }: Pick<Operation, 'graph' | 'type'>): boolean {
+export function isPure({ graph, type }: { graph: { pointer: Pointer }; type: string }): boolean {
   // The type of an op may be the name of a function.
   if (!isRegistered(type)) return false;
   const { isStateful, attr } = opDef(graph.pointer, type);

@@ -10,10 +10,18 @@ import { checked } from '../native/status.js';
 import { type DType, dtypeFromNumber } from '../tensor/dtype.js';
 import type { PartialShape } from '../tensor/shape.js';
 import { type AttrValue, readAttr } from './attributes.js';
-import type { Graph } from './graph.js';
+
+/** The graph of an op, as far as its ops need it; graph.ts completes the type with that of its class. */
+export interface OwningGraph {
+  /** @internal */
+  readonly pointer: Pointer;
+  assertAlive(): void;
+  /** @internal */
+  operationAt(pointer: Pointer): Operation;
+}
 
 export class Operation {
-  readonly graph: Graph;
+  readonly graph: OwningGraph;
   /** @internal */
   readonly pointer: Pointer;
   readonly name: string;
@@ -22,7 +30,7 @@ export class Operation {
   #inputs: Output[] | undefined;
 
   /** Created by a Graph only, which keeps one Operation per node. @internal */
-  constructor(graph: Graph, pointer: Pointer, name?: string, type?: string) {
+  constructor(graph: OwningGraph, pointer: Pointer, name?: string, type?: string) {
     this.graph = graph;
     this.pointer = pointer;
     this.name = name ?? C().TF_OperationName(pointer);
@@ -85,7 +93,7 @@ export class Operation {
   /** An attribute by its TensorFlow name; undefined if the op does not have it. */
   attr(name: string): AttrValue | undefined {
     this.graph.assertAlive();
-    return readAttr(this, name);
+    return readAttr(this.pointer, name);
   }
 
   nodeDef(): NodeDef {
@@ -137,7 +145,7 @@ export class Output<D extends DType = DType> implements OutputLike<D> {
     return this.op.pointer;
   }
 
-  get graph(): Graph {
+  get graph(): OwningGraph {
     return this.op.graph;
   }
 

@@ -3,23 +3,11 @@
  * immutable value that applies while its function runs, and until the promise that it returns is settled.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Graph } from './graph.js';
-import type { Operation } from './operation.js';
-
-/** The op about to be created, as passed to a device function. */
-export interface OpRequest {
-  readonly type: string;
-  readonly name: string;
-  readonly attrs: Readonly<Record<string, unknown>>;
-  /** The device requested by inner scopes. */
-  readonly device: string;
-}
-
-export type DeviceFunction = (op: OpRequest) => string | null | undefined;
-export type DeviceScope = string | DeviceFunction;
+import type { DeviceScope } from './device.js';
+import type { Operation, OwningGraph } from './operation.js';
 
 export interface Scope {
-  readonly graph: Graph;
+  readonly graph: OwningGraph;
   /** Ends with a slash, or is empty. */
   readonly prefix: string;
   /** Outermost first. */
@@ -59,7 +47,7 @@ function enter<T>(scope: Scope, body: () => T): T {
   return result;
 }
 
-export function rootScope(graph: Graph): Scope {
+export function rootScope(graph: OwningGraph): Scope {
   return { graph, prefix: '', devices: [], controlInputs: [], colocation: undefined, extras: {} };
 }
 
@@ -68,13 +56,13 @@ export function activeScope(): Scope | undefined {
 }
 
 /** The scope for ops of this graph: the active one if it belongs to this graph, else the root scope. */
-export function scopeOf(graph: Graph): Scope {
+export function scopeOf(graph: OwningGraph): Scope {
   const active = storage.getStore();
   return active?.graph === graph ? active : rootScope(graph);
 }
 
 /** Runs `body` with an extension added to the current scope of the graph. */
-export function withExtra<T>(graph: Graph, key: symbol, value: unknown, body: () => T): T {
+export function withExtra<T>(graph: OwningGraph, key: symbol, value: unknown, body: () => T): T {
   const scope = scopeOf(graph);
   return enter({ ...scope, extras: { ...scope.extras, [key]: value } }, body);
 }

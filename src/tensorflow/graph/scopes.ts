@@ -1,7 +1,8 @@
 /** Scopes and collections of the current graph. */
+
+import type { DeviceScope } from './device.js';
 import { currentGraph } from './graph.js';
 import type { Operation, Output } from './operation.js';
-import type { DeviceScope } from './scope.js';
 
 export const nameScope = <T>(name: string, body: (prefix: string) => T): T =>
   currentGraph().nameScope(name, body);

@@ -9,6 +9,7 @@
 
 import { invalid } from '../../base/errors/errors.js';
 import type { OrNull } from '../../base/errors/null-options.js';
+import type { Names } from '../../base/errors/option-names.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput, isOutputLike, type Operand } from '../ops/build.js';
 import { cond } from '../ops/control-flow.js';
@@ -21,10 +22,9 @@ import { type Initializer, onesInitializer, zerosInitializer } from '../variable
 import type { Variable } from '../variables/variable.js';
 import { variable } from '../variables/variable-scope.js';
 import type { Training } from './dropout.js';
-import { layerOptions } from './known-options.js';
 import { layerScope } from './layer-scope.js';
 import { regularize } from './regularizers.js';
-import { knownSize, type NormOptions } from './weights.js';
+import { knownSize, layerOptions, NORM_NAMES, type NormOptions } from './weights.js';
 
 export interface BatchNormOptions extends NormOptions {
   /** The decay of the moving averages; default: 0.99. */
@@ -42,6 +42,15 @@ export interface BatchNormOptions extends NormOptions {
   readonly fused?: boolean;
 }
 
+export const BATCH_NORM_NAMES: Names<BatchNormOptions> = {
+  ...NORM_NAMES,
+  momentum: true,
+  training: true,
+  movingMeanInitializer: true,
+  movingVarianceInitializer: true,
+  fused: true,
+};
+
 interface Normalisation {
   readonly x: Output;
   readonly axis: number;
@@ -58,7 +67,7 @@ type Normalised = readonly [y: Output, mean: Output, variance: Output];
 
 /** Variables `gamma`, `beta`, `moving_mean`, `moving_variance` under `batch_normalization/`. */
 export function batchNorm(inputs: Operand, given: OrNull<BatchNormOptions> = {}): Output {
-  const options = layerOptions('batchNorm', given);
+  const options = layerOptions('batchNorm', BATCH_NORM_NAMES, given);
   const { momentum = 0.99, epsilon = 1e-3, center = true, scale = true, training = false } = options;
   const x = asOutput(inputs);
   if (x.rank === null) throw invalid(`Layer batchNorm needs an input of known rank; got ${x}`);

@@ -7,15 +7,14 @@ import * as raw from '../ops/generated/index.js';
 import { matMul } from '../ops/math.js';
 import type { PartialShape } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
-import { layerOptions } from './known-options.js';
 import { layerScope } from './layer-scope.js';
-import { type AffineOptions, affine, checkCount, knownSize } from './weights.js';
+import { AFFINE_NAMES, type AffineOptions, affine, checkCount, knownSize, layerOptions } from './weights.js';
 
 export type DenseOptions = AffineOptions;
 
 /** Variables `dense/kernel` [inputs, units] and `dense/bias` [units]. */
 export function dense(inputs: Operand, units: number, given: OrNull<DenseOptions> = {}): Output {
-  const options = layerOptions('dense', given);
+  const options = layerOptions('dense', AFFINE_NAMES, given);
   checkCount('dense', 'units', units);
   const x = asOutput(inputs);
   const features = knownSize('dense', x, -1);

@@ -5,6 +5,7 @@
 
 import { invalid } from '../../base/errors/errors.js';
 import type { OrNull } from '../../base/errors/null-options.js';
+import type { Names } from '../../base/errors/option-names.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import { identity } from '../ops/arrays.js';
@@ -16,7 +17,7 @@ import { greaterEqual, mul, where } from '../ops/math.js';
 import { randomUniform } from '../ops/random.js';
 import { isFullyDefined, type Shape } from '../tensor/shape.js';
 import { graphFor } from './graph-for.js';
-import { layerOptions } from './known-options.js';
+import { layerOptions, OP_NAMES } from './weights.js';
 
 /** Whether the layer is in training mode: fixed when the graph is built, or a tensor evaluated in each run. */
 export type Training = boolean | OutputLike;
@@ -32,8 +33,16 @@ export interface DropoutOptions extends OpOptions {
   readonly seed?: number;
 }
 
+export const DROPOUT_NAMES: Names<DropoutOptions> = {
+  ...OP_NAMES,
+  rate: true,
+  training: true,
+  noiseShape: true,
+  seed: true,
+};
+
 export function dropout(inputs: Operand, given: OrNull<DropoutOptions> = {}): Output {
-  const options = layerOptions('dropout', given);
+  const options = layerOptions('dropout', DROPOUT_NAMES, given);
   const { rate = 0.5, training = false, noiseShape, seed, ...rest } = options;
   if (!(rate >= 0 && rate < 1)) throw invalid(`The rate of dropout must be in [0, 1); got ${rate}`);
   const x = asOutput(inputs);

@@ -1,5 +1,6 @@
 /** The embedding layer. For existing tables and bags of ids use the lookup functions. */
 import type { OrNull } from '../../base/errors/null-options.js';
+import type { Names } from '../../base/errors/option-names.js';
 import type { Output } from '../graph/operation.js';
 import type { Operand } from '../ops/build.js';
 import type { DType } from '../tensor/dtype.js';
@@ -7,10 +8,9 @@ import type { TensorLike } from '../tensor/tensor.js';
 import { type Initializer, randomUniformInitializer } from '../variables/initializers.js';
 import { type EmbeddingLookupOptions, embeddingLookup } from './embedding-lookup.js';
 import { integers } from './integers.js';
-import { layerOptions } from './known-options.js';
 import { layerScope } from './layer-scope.js';
 import type { Regularizer } from './regularizers.js';
-import { checkCount, type LayerOptions, weight } from './weights.js';
+import { checkCount, LAYER_NAMES, type LayerOptions, layerOptions, weight } from './weights.js';
 
 export interface EmbeddingOptions extends LayerOptions, Pick<EmbeddingLookupOptions, 'maxNorm' | 'unique'> {
   /** The dtype of the table; default: 'float32'. */
@@ -21,6 +21,15 @@ export interface EmbeddingOptions extends LayerOptions, Pick<EmbeddingLookupOpti
   readonly embeddingsRegularizer?: Regularizer;
 }
 
+export const EMBEDDING_NAMES: Names<EmbeddingOptions> = {
+  ...LAYER_NAMES,
+  dtype: true,
+  embeddingsInitializer: true,
+  embeddingsRegularizer: true,
+  maxNorm: true,
+  unique: true,
+};
+
 /** [ids…] → [ids…, size]. Variable `embedding/embeddings` [rows, size], partitioned by the scope's partitioner. */
 export function embedding(
   ids: Operand,
@@ -28,7 +37,7 @@ export function embedding(
   size: number,
   given: OrNull<EmbeddingOptions> = {},
 ): Output {
-  const options = layerOptions('embedding', given);
+  const options = layerOptions('embedding', EMBEDDING_NAMES, given);
   checkCount('embedding', 'the number of rows', rows);
   checkCount('embedding', 'the size of a row', size);
   const wanted = integers('Ids', ids);

@@ -7,16 +7,15 @@ import { asOutput, type Operand } from '../ops/build.js';
 import { add, moments, mul, rsqrt, sub } from '../ops/math.js';
 import type { TensorLike } from '../tensor/tensor.js';
 import { type Initializer, onesInitializer, zerosInitializer } from '../variables/initializers.js';
-import { layerOptions } from './known-options.js';
 import { layerScope } from './layer-scope.js';
 import type { Regularizer } from './regularizers.js';
-import { knownSize, type NormOptions, weight } from './weights.js';
+import { knownSize, layerOptions, NORM_NAMES, type NormOptions, weight } from './weights.js';
 
 export type LayerNormOptions = NormOptions;
 
 /** Variables `layer_normalization/gamma` and `layer_normalization/beta`, of the axis's size. */
 export function layerNorm(inputs: Operand, given: OrNull<LayerNormOptions> = {}): Output {
-  const options = layerOptions('layerNorm', given);
+  const options = layerOptions('layerNorm', NORM_NAMES, given);
   const { axis = -1, epsilon = 1e-3, center = true, scale = true, trainable } = options;
   const x = asOutput(inputs);
   if (x.rank === null) throw invalid(`Layer layerNorm needs an input of known rank; got ${x}`);

@@ -1,5 +1,6 @@
 /** Pooling over images [batch, height, width, channels], and flattening. */
 import type { OrNull } from '../../base/errors/null-options.js';
+import type { Names } from '../../base/errors/option-names.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { concat, reshape, slice } from '../ops/arrays.js';
@@ -7,18 +8,19 @@ import { asOutput, type Operand } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
 import { avgPool, maxPool, type Padding, type Pair } from '../ops/nn.js';
 import { Tensor } from '../tensor/tensor.js';
-import { type LayerFunction, layerOptions } from './known-options.js';
-import { checkRank } from './weights.js';
+import { checkRank, layerOptions, OP_NAMES } from './weights.js';
 
 export interface PoolingOptions extends OpOptions {
   /** The padding of the image; default: 'valid'. */
   readonly padding?: Padding;
 }
 
+export const POOLING_NAMES: Names<PoolingOptions> = { ...OP_NAMES, padding: true };
+
 const pooling =
-  (layer: LayerFunction, name: string, pool: typeof maxPool) =>
+  (layer: string, name: string, pool: typeof maxPool) =>
   (inputs: Operand, size: Pair = 2, strides: Pair = size, given: OrNull<PoolingOptions> = {}): Output => {
-    const options = layerOptions(layer, given);
+    const options = layerOptions(layer, POOLING_NAMES, given);
     const { padding = 'valid', ...rest } = options;
     const x = asOutput(inputs);
     checkRank(layer, x, 4);
@@ -32,7 +34,7 @@ export const averagePooling2d = pooling('averagePooling2d', 'average_pooling2d',
 
 /** Reshapes [batch, …] to [batch, features]. */
 export function flatten(inputs: Operand, given: OrNull<OpOptions> = {}): Output {
-  const options = layerOptions('flatten', given);
+  const options = layerOptions('flatten', OP_NAMES, given);
   const x = asOutput(inputs);
   const named = { name: 'flatten', ...options };
   if (x.shape === null) return reshape(x, rowsOf(x), named);

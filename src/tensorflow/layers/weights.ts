@@ -1,6 +1,9 @@
 /** Shared by the layers: options, weights, bias and activation. */
 
 import { invalid } from '../../base/errors/errors.js';
+import { type OrNull, withoutNull } from '../../base/errors/null-options.js';
+import { checkNames, type Names } from '../../base/errors/option-names.js';
+import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput } from '../ops/build.js';
 import { biasAdd } from '../ops/nn.js';
@@ -54,6 +57,35 @@ export interface NormOptions extends LayerOptions {
   readonly betaRegularizer?: Regularizer;
   /** The penalty on `gamma`; default: none. */
   readonly gammaRegularizer?: Regularizer;
+}
+
+export const OP_NAMES: Names<OpOptions> = { name: true, device: true, controlInputs: true };
+export const LAYER_NAMES: Names<LayerOptions> = { name: true, reuse: true, trainable: true };
+export const AFFINE_NAMES: Names<AffineOptions> = {
+  ...LAYER_NAMES,
+  activation: true,
+  useBias: true,
+  kernelInitializer: true,
+  biasInitializer: true,
+  kernelRegularizer: true,
+  biasRegularizer: true,
+};
+export const NORM_NAMES: Names<NormOptions> = {
+  ...LAYER_NAMES,
+  axis: true,
+  epsilon: true,
+  center: true,
+  scale: true,
+  betaInitializer: true,
+  gammaInitializer: true,
+  betaRegularizer: true,
+  gammaRegularizer: true,
+};
+/** The options of a layer without those that are null; throws if one does not exist. */
+export function layerOptions<O extends object>(layer: string, names: Names<O>, given: OrNull<O>): O {
+  const options = withoutNull<O>(given);
+  checkNames(options, names, (name) => `Layer ${layer} has an unknown option '${name}'`);
+  return options;
 }
 
 /** activation(multiply(kernel) + bias), with the variables `kernel` and `bias`. */

@@ -7,7 +7,8 @@ import { tf } from '../../index.js';
 import { Graph } from '../graph/graph.js';
 import * as raw from '../ops/generated/index.js';
 import type { Fetches } from '../session/fetches.js';
-import { type RunOptions, Session } from '../session/session.js';
+import type { RunOptions } from '../session/runner.js';
+import { Session } from '../session/session.js';
 import { liveHandles } from './handle.js';
 import { tensorFlowError } from './status.js';
 

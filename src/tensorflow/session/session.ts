@@ -7,7 +7,6 @@
 import type { WaitOptions } from '../../base/async/deadline.js';
 import { invalid, isShoalError, ShoalError } from '../../base/errors/errors.js';
 import { type OrNull, withoutNull } from '../../base/errors/null-options.js';
-import type { RunMetadata } from '../../base/proto/generated/config_pb.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { newBuffer, packOutputs, takeBuffer } from '../native/buffer.js';
@@ -16,11 +15,12 @@ import type { Pointer } from '../native/library/c-api.js';
 import { C } from '../native/library/library.js';
 import { checked, giveStatus, statusError, takeStatus } from '../native/status.js';
 import { Tensor, type TensorLike } from '../tensor/tensor.js';
-import { type Feed, type Feeds, feed, planFeeds } from './feeds.js';
+import { type Feed, feed, planFeeds } from './feeds.js';
 import { type Fetches, type FetchPlan, type FetchResult, planFetches } from './fetches.js';
 import { type Inline, inlineOf } from './inline.js';
 import { type NativeCall, nativeCall } from './native-call.js';
 import { type Call, NativeRun } from './native-run.js';
+import type { RunOptions } from './runner.js';
 import {
   clusterOf,
   configOf,
@@ -33,24 +33,6 @@ import {
 import type { TargetSession } from './targets.js';
 
 export type { SessionOptions } from './session-options.js';
-
-export interface RunOptions {
-  /** The values of placeholders and other tensors; default: none. */
-  readonly feeds?: Feeds;
-  /** Ops to run in addition to the fetches; default: none. */
-  readonly targets?: readonly Operation[];
-  /** How long the run may take; default: no limit. */
-  readonly timeoutMs?: number;
-  /** Cancels the run; default: none. */
-  readonly signal?: AbortSignal;
-  /** Enables tracing and receives the trace; default: no tracing. */
-  readonly onMetadata?: (metadata: RunMetadata) => void;
-  /**
-   * Called when the native call starts; `returned` resolves when it returns, possibly after the run was abandoned.
-   * Default: none.
-   */
-  readonly onBegun?: (returned: Promise<void>) => void;
-}
 
 /** A run prepared by `session.callable`. */
 export interface Callable<F> {

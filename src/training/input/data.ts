@@ -1,12 +1,6 @@
 /** The `tf.data` of `import { tf } from 'shoal'`: input pipelines made of TensorFlow's dataset ops. */
 
-export {
-  Dataset,
-  type InterleaveOptions,
-  type Parallel,
-  type ParallelOptions,
-  type ShuffleOptions,
-} from './dataset/dataset.js';
+export { Dataset, type InterleaveOptions, type ShuffleOptions } from './dataset/dataset.js';
 export {
   type ElementFor,
   type ElementTypes,
@@ -35,6 +29,7 @@ export {
   type VarLenFeature,
   varLenFeature,
 } from './dataset/parse-example.js';
+export type { Parallel, ParallelOptions } from './dataset/recipe.js';
 export { fromTensorSlices, fromTensors, range, type Values, type Zipped, zip } from './dataset/sources.js';
 export type { ElementOf } from './dataset/structure.js';
 export { type ScanFilesOptions, scanTFRecords, type TFRecordScan } from './files/corrupt-records.js';

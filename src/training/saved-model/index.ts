@@ -11,6 +11,7 @@ export {
 export { LoadedModel, type LoadOptions, loadSavedModel } from './loading/loader.js';
 export type { SignatureDefMap } from './signatures/check-signatures.js';
 export { signatureConstants, tags } from './signatures/constants.js';
+export type { RaggedValue } from './signatures/ragged.js';
 export { RaggedTensorValue } from './signatures/ragged.js';
 export type {
   CallOptions,
@@ -28,13 +29,8 @@ export {
   type SignatureTensor,
   type SignatureTensors,
 } from './signatures/signature-def.js';
-export type {
-  InputValue,
-  OutputValue,
-  RaggedValue,
-  SparseValue,
-  TensorSpec,
-} from './signatures/signature-values.js';
-export type { NamedVariable, VariableSource, WriteRequest } from './variables/variable-source.js';
+export type { InputValue, OutputValue, SparseValue, TensorSpec } from './signatures/signature-values.js';
+export type { NamedVariable } from './variables/trained-variables.js';
+export type { VariableSource, WriteRequest } from './variables/variable-source.js';
 export { type ExportSession, SavedModelBuilder, type VariablesOptions } from './writing/builder.js';
 export { type SimpleSaveOptions, simpleSave } from './writing/simple-save.js';

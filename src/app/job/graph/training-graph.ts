@@ -1,7 +1,8 @@
 /** The graph of a job: input, model, train op, global step. Each task builds its own. */
+
+import type { DeviceScope } from '../../../tensorflow/graph/device.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
-import type { DeviceScope } from '../../../tensorflow/graph/scope.js';
 import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
 import { asOutput } from '../../../tensorflow/ops/build.js';
 import { constant } from '../../../tensorflow/ops/creation.js';

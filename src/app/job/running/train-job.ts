@@ -4,7 +4,7 @@ import { abortError, withDeadline } from '../../../base/async/deadline.js';
 import { describeError, ShoalError } from '../../../base/errors/errors.js';
 import type { Hold } from '../../../distributed/checkpoint/protocol/save.js';
 import type { Fetches } from '../../../tensorflow/session/fetches.js';
-import type { RunOptions } from '../../../tensorflow/session/session.js';
+import type { RunOptions } from '../../../tensorflow/session/runner.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import { explainInputError } from '../../../training/input/files/input-errors.js';
 import { waitForLastSteps } from '../../../training/train/checkpoints/retrying-saver.js';

@@ -6,8 +6,7 @@
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';
-import type { Runner } from '../../../tensorflow/session/runner.js';
-import type { RunOptions } from '../../../tensorflow/session/session.js';
+import type { Runner, RunOptions } from '../../../tensorflow/session/runner.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import type { SavedVariable } from '../format/saved-variable.js';

@@ -4,7 +4,6 @@
  */
 
 import type { ConfigProto } from '../../../base/proto/generated/config_pb.js';
-import type { Log } from '../../../base/text/log.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import { library } from '../../../tensorflow/native/library/library.js';
 import { useHugePages } from '../../../tensorflow/native/memory/huge-pages.js';
@@ -24,7 +23,7 @@ import type { JoinOptions } from '../task/join-options.js';
 import { TrainingEnd } from '../task/training-end.js';
 import type { WaitForOptions } from '../task/wait-for.js';
 import { ClusterSession, type ClusterSessionOptions } from './cluster-session.js';
-import { serveUntilOver } from './serve-until-over.js';
+import { type JoinClusterOptions, serveUntilOver } from './serve-until-over.js';
 
 export interface ClusterServerOptions extends Omit<JoinOptions, 'serverAddress'> {
   /** What executes runs; the same for all tasks of a cluster. Default: direct. */
@@ -33,22 +32,6 @@ export interface ClusterServerOptions extends Omit<JoinOptions, 'serverAddress'>
   readonly tfPort?: number;
   /** How long a ps waits for workers that died when no other worker is alive; default: 5 minutes. */
   readonly lostWorkerMs?: number;
-}
-
-export interface JoinClusterOptions {
-  /** Makes the task leave: after the other tasks, or after `graceMs`. Default: none. */
-  readonly signal?: AbortSignal;
-  /** Receives messages about lost and returned tasks; default: none. */
-  readonly log?: Log;
-  /** How long the task serves the others after the signal; default: 30 s. */
-  readonly graceMs?: number;
-  /**
-   * Called after the signal if other tasks run; when it resolves with true, the task leaves without waiting for the
-   * others. Default: none.
-   */
-  readonly beforeLeave?: (graceMs: number) => Promise<boolean>;
-  /** How long to wait for an absent evaluator after all workers left; default: 30 s. */
-  readonly evaluatorMs?: number;
 }
 
 /** What `startParts` has started. */

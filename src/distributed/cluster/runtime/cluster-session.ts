@@ -11,12 +11,12 @@ import { describeError, isShoalError, ShoalError } from '../../../base/errors/er
 import type { ConfigProto } from '../../../base/proto/generated/config_pb.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Fetch, Fetches, FetchResult } from '../../../tensorflow/session/fetches.js';
-import type { Runner } from '../../../tensorflow/session/runner.js';
-import type { RunOptions } from '../../../tensorflow/session/session.js';
-import type { EngineSession, OpenSessionOptions } from '../engines/engine.js';
+import type { Runner, RunOptions } from '../../../tensorflow/session/runner.js';
+import type { Engine, EngineSession, OpenSessionOptions } from '../engines/engine.js';
 import type { Member } from '../membership/types.js';
-import { parseTaskId } from '../spec/task-id.js';
-import type { ClusterServer } from './cluster-server.js';
+import { parseTaskId, type TaskId } from '../spec/task-id.js';
+import type { ClusterTask } from '../task/cluster-task.js';
+import type { WaitForOptions } from '../task/wait-for.js';
 
 export interface ClusterSessionOptions {
   /** The configuration of TensorFlow's sessions, completed with the cluster's; default: TensorFlow's. */
@@ -31,6 +31,19 @@ export interface ClusterSessionOptions {
   readonly keepsProcess?: boolean;
   /** Called with the session of a past epoch before it is closed and the next one is opened. Default: none. */
   readonly beforeClose?: (session: Runner) => Promise<void>;
+}
+
+/** What a session needs of the server of its task. */
+interface SessionServer {
+  readonly task: ClusterTask;
+  readonly engine: Engine;
+  /** The ps of the cluster specification, in order. */
+  readonly psTasks: readonly TaskId[];
+  /** The ps that are known to be lost or to have left. */
+  lostPs(): readonly TaskId[];
+  waitForPs(options: Partial<WaitForOptions>): Promise<void>;
+  /** Keeps the process running until the returned function is called. */
+  keepProcess(): () => void;
 }
 
 interface Generation {
@@ -53,7 +66,7 @@ const PAST_CLOSE_MS = 30_000;
 
 export class ClusterSession {
   readonly graph: Graph;
-  readonly #server: ClusterServer;
+  readonly #server: SessionServer;
   readonly #options: ClusterSessionOptions;
   readonly #unsubscribe: () => void;
   readonly #over = new AbortController();
@@ -66,7 +79,7 @@ export class ClusterSession {
   #closing: Promise<void> = Promise.resolve();
   #closed = false;
 
-  constructor(server: ClusterServer, graph: Graph, options: ClusterSessionOptions) {
+  constructor(server: SessionServer, graph: Graph, options: ClusterSessionOptions) {
     this.#server = server;
     this.graph = graph;
     this.#options = options;
@@ -103,10 +116,6 @@ export class ClusterSession {
       if (isShoalError(error, 'SHOAL_TF_UNAVAILABLE')) generation.doubtful = true;
       throw error;
     }
-  }
-
-  get server(): ClusterServer {
-    return this.#server;
   }
 
   /**

@@ -3,13 +3,37 @@
  * dead, or that the specification lists and that never joined, it waits `evaluatorMs`.
  */
 import { describeError, ShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import { isPresent } from '../membership/types.js';
+import type { ClusterSpec } from '../spec/cluster-spec.js';
 import { GRACE_MS } from '../spec/config.js';
 import { parseTaskId, type TaskId } from '../spec/task-id.js';
 import type { ClusterTask } from '../task/cluster-task.js';
 import type { Stopped } from '../task/finished-workers.js';
-import type { TrainingState } from '../task/training-end.js';
-import type { ClusterServer, JoinClusterOptions } from './cluster-server.js';
+import type { TrainingEnd, TrainingState } from '../task/training-end.js';
+
+export interface JoinClusterOptions {
+  /** Makes the task leave: after the other tasks, or after `graceMs`. Default: none. */
+  readonly signal?: AbortSignal;
+  /** Receives messages about lost and returned tasks; default: none. */
+  readonly log?: Log;
+  /** How long the task serves the others after the signal; default: 30 s. */
+  readonly graceMs?: number;
+  /**
+   * Called after the signal if other tasks run; when it resolves with true, the task leaves without waiting for the
+   * others. Default: none.
+   */
+  readonly beforeLeave?: (graceMs: number) => Promise<boolean>;
+  /** How long to wait for an absent evaluator after all workers left; default: 30 s. */
+  readonly evaluatorMs?: number;
+}
+
+/** What it serves: a task, and when training is over. */
+interface Served {
+  readonly task: ClusterTask;
+  readonly spec: ClusterSpec;
+  readonly training: TrainingEnd;
+}
 
 const LOOK_MS = 250;
 /** When the wait for lost workers, or for the first one, is logged first, and how often after that. */
@@ -22,7 +46,7 @@ const LINE_MS = 60_000;
  * SHOAL_ABORTED when all were interrupted.
  */
 export function serveUntilOver(
-  { task, spec, training }: Pick<ClusterServer, 'task' | 'spec' | 'training'>,
+  { task, spec, training }: Served,
   { signal, log, graceMs = GRACE_MS, evaluatorMs = 30_000, beforeLeave }: JoinClusterOptions,
 ): Promise<void> {
   const others = () => task.members().filter((member) => parseTaskId(member.task).job !== 'ps');

@@ -3,8 +3,8 @@
 import { invalid } from '../../../base/errors/errors.js';
 import type { OrNull } from '../../../base/errors/null-options.js';
 import { knownOptions, type Names } from '../../../base/errors/option-names.js';
+import type { DeviceFunction, OpRequest } from '../../../tensorflow/graph/device.js';
 import { parseDevice } from '../../../tensorflow/graph/device.js';
-import type { DeviceFunction, OpRequest } from '../../../tensorflow/graph/scope.js';
 import { DTYPES, type DType } from '../../../tensorflow/tensor/dtype.js';
 import { type PartialShape, sizeOf } from '../../../tensorflow/tensor/shape.js';
 

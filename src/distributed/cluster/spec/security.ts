@@ -11,21 +11,12 @@ import { join } from 'node:path';
 import { type ConnectionOptions, TLSSocket, type TlsOptions } from 'node:tls';
 import { invalid, messageOf, ShoalError } from '../../../base/errors/errors.js';
 import { isTaskId, parseTaskId, type TaskId } from './task-id.js';
-import { tlsOfFiles } from './tls-files.js';
+import { type TlsSecurity, tlsOfFiles } from './tls-files.js';
 
 export type Security =
   | TlsSecurity
   | { readonly kind: 'token'; readonly token: string }
   | { readonly kind: 'none' };
-
-export interface TlsSecurity {
-  readonly kind: 'tls';
-  readonly ca: string;
-  readonly cert: string;
-  readonly key: string;
-  /** Rereads the files; true when they changed. Throws once per change when they are invalid. */
-  readonly reload?: () => boolean;
-}
 
 export const MIN_TOKEN_LENGTH = 16;
 

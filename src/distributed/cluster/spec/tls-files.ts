@@ -2,7 +2,15 @@
 import { readFileSync, statSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { readPrivateFile } from './private-file.js';
-import type { TlsSecurity } from './security.js';
+
+export interface TlsSecurity {
+  readonly kind: 'tls';
+  readonly ca: string;
+  readonly cert: string;
+  readonly key: string;
+  /** Rereads the files; true when they changed. Throws once per change when they are invalid. */
+  readonly reload?: () => boolean;
+}
 
 export interface TlsFiles {
   readonly ca: string;

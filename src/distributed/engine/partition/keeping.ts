@@ -3,7 +3,6 @@
  * send it again to the next stage of the same task. With it a tensor crosses a connection at most once in each direction,
  * and not at all if only stages of its own task use it.
  */
-import type { Plan, Stage } from './plan.js';
 
 /** An input that the task has kept. */
 export interface Present {
@@ -31,10 +30,23 @@ export interface Keeping {
 
 export const KEEPS_NOTHING: Keeping = { present: [], keeps: [], withheld: [] };
 
-type Bare = Pick<Stage, 'task' | 'inputs' | 'outputs' | 'after'>;
+/** Where a stage runs, and the tensors that it takes and makes. */
+export interface StageTensors {
+  readonly task: string;
+  /** The numbers of the input tensors. */
+  readonly inputs: readonly number[];
+  /** The numbers of the output tensors. */
+  readonly outputs: readonly number[];
+  /** The stages that must end before this one starts, by position in the plan. */
+  readonly after: readonly number[];
+}
 
 /** What each stage keeps. The caller has all tensors of its own stages anyway. */
-export function keepingOf(stages: readonly Bare[], fetches: Plan['fetches'], self: string): Keeping[] {
+export function keepingOf(
+  stages: readonly StageTensors[],
+  fetches: readonly number[],
+  self: string,
+): Keeping[] {
   const makers = new Map(stages.flatMap(({ outputs }, at) => outputs.map((tensor) => [tensor, at] as const)));
   const forCaller = new Set(fetches);
   for (const { task, inputs } of stages)
@@ -72,7 +84,7 @@ export function keepingOf(stages: readonly Bare[], fetches: Plan['fetches'], sel
 }
 
 /** The stages that have ended when each stage starts. */
-function stagesBefore(stages: readonly Pick<Stage, 'after'>[]): ReadonlySet<number>[] {
+function stagesBefore(stages: readonly Pick<StageTensors, 'after'>[]): ReadonlySet<number>[] {
   const found: Set<number>[] = [];
   for (const { after } of stages)
     found.push(new Set(after.flatMap((one) => [one, ...(found[one] as Set<number>)])));

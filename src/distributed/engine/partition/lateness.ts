@@ -5,9 +5,9 @@
 import { isPure } from '../../../tensorflow/graph/op-def.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
 import { DTYPES } from '../../../tensorflow/tensor/dtype.js';
-import type { Unit } from './levels.js';
 import type { NeededOps } from './needed.js';
 import { isHandle } from './op-kinds.js';
+import type { Unit } from './units.js';
 
 /** Read a variable and do nothing else. */
 const READS = /^(ReadVariableOp|ResourceGather|ResourceGatherNd|VariableShape|VarIsInitializedOp)$/;

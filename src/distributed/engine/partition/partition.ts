@@ -7,11 +7,12 @@ import type { GraphDef } from '../../../base/proto/generated/graph_pb.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
 import { type Keeping, keepingOf } from './keeping.js';
-import { assignStages, cannotDivide } from './levels.js';
+import { assignStages } from './levels.js';
 import { NeededOps, type RunRequest } from './needed.js';
 import { type Placement, placeOps } from './placement.js';
 import { hashOf, type Plan, type Stage, type StageSpec } from './plan.js';
 import { buildStageGraph, type Incoming } from './stage-graph.js';
+import { cannotDivide } from './units.js';
 
 export function partition(graph: Graph, request: RunRequest, placement: Placement): Plan {
   const { fetches, feeds } = request;

@@ -4,7 +4,7 @@
  * ones first, then the outputs of the stages.
  */
 import { createHash } from 'node:crypto';
-import type { Keeping } from './keeping.js';
+import type { Keeping, StageTensors } from './keeping.js';
 
 /** What a task needs to know to run a stage. Tasks register it once, by its hash. */
 export interface StageSpec {
@@ -28,17 +28,10 @@ export function hashOf({ graph, inputs, outputs, targets, waits }: StageSpec): s
     .digest('hex');
 }
 
-export interface Stage extends Keeping {
-  readonly task: string;
+export interface Stage extends StageTensors, Keeping {
   readonly spec: StageSpec;
   /** The hash of the specification. */
   readonly hash: string;
-  /** The numbers of the input tensors. */
-  readonly inputs: readonly number[];
-  /** The numbers of the output tensors. */
-  readonly outputs: readonly number[];
-  /** The stages that must end before this one starts, by position in the plan. */
-  readonly after: readonly number[];
   /** The ops of the run that the stage executes, without copies of constants and handles; for messages and tests. */
   readonly ops: readonly string[];
 }

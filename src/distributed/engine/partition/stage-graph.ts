@@ -16,9 +16,9 @@ import { isRegistered } from '../../../tensorflow/graph/op-def.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
 import { dtypeNumber } from '../../../tensorflow/tensor/dtype.js';
 import type { PartialShape } from '../../../tensorflow/tensor/shape.js';
-import { cannotDivide } from './levels.js';
 import type { NeededOps } from './needed.js';
 import { isHandle, isHandleEdge } from './op-kinds.js';
+import { cannotDivide } from './units.js';
 
 /** A tensor that a stage gets from outside. */
 export interface Incoming {

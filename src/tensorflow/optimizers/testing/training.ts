@@ -1,6 +1,7 @@
 /** A small model with a dense and a sparse part, and batches for it: the same here and in oracle.py. */
+
+import type { DeviceScope } from '../../graph/device.js';
 import { Graph } from '../../graph/graph.js';
-import type { DeviceScope } from '../../graph/scope.js';
 import { placeholder } from '../../ops/creation.js';
 import type { Feeds } from '../../session/feeds.js';
 import type { Runner } from '../../session/runner.js';

@@ -22,7 +22,7 @@ import { oneShotIterator } from './one-shot.js';
 import { type PaddedBatchOptions, padding } from './padding.js';
 import { type Features, type ParsedFeatures, parsedSpec, planFeatures } from './parse-example.js';
 import { onWorker } from './placement.js';
-import type { Change, Recipe } from './recipe.js';
+import type { Change, Parallel, ParallelOptions, Recipe } from './recipe.js';
 import {
   batched,
   common,
@@ -34,16 +34,6 @@ import {
   typesOf,
   unbatched,
 } from './structure.js';
-
-/** How many calls run concurrently; 'auto' lets TensorFlow decide. */
-export type Parallel = number | 'auto';
-
-export interface ParallelOptions {
-  /** How many elements are processed concurrently; default: 1. */
-  readonly parallel?: Parallel;
-  /** Whether to keep the order of elements; default: true. false can be faster. */
-  readonly deterministic?: boolean;
-}
 
 export interface InterleaveOptions extends ParallelOptions {
   /** How many inner datasets are interleaved; default: 'auto'. */
@@ -84,7 +74,7 @@ function positive(value: number, what: string): number {
 const known = (value: number | bigint | Output): number | undefined =>
   typeof value === 'object' ? undefined : Number(value);
 
-const other = (name: string): Change => ({ kind: 'other', name });
+const other = (name: string): Change<Dataset> => ({ kind: 'other', name });
 
 export class Dataset<T = unknown> {
   /** The variant tensor of TensorFlow's dataset. */
@@ -92,10 +82,10 @@ export class Dataset<T = unknown> {
   /** @internal */
   readonly spec: Spec;
   /** How the dataset is made from files, if it is. @internal */
-  readonly recipe: Recipe | undefined;
+  readonly recipe: Recipe<Dataset> | undefined;
 
   /** @internal */
-  constructor(variant: Output<'variant'>, spec: Spec, recipe?: Recipe) {
+  constructor(variant: Output<'variant'>, spec: Spec, recipe?: Recipe<Dataset>) {
     this.variant = variant;
     this.spec = spec;
     this.recipe = recipe;
@@ -384,16 +374,19 @@ export class Dataset<T = unknown> {
     return typesOf(this.spec);
   }
 
-  #made<U>(variant: Output<'variant'>, spec: Spec, change: Change): Dataset<U> {
+  #made<U>(variant: Output<'variant'>, spec: Spec, change: Change<Dataset>): Dataset<U> {
     const { recipe } = this;
     return new Dataset<U>(variant, spec, recipe && { ...recipe, changes: [...recipe.changes, change] });
   }
 
-  #same(variant: Output<'variant'>, change: Change): Dataset<T> {
+  #same(variant: Output<'variant'>, change: Change<Dataset>): Dataset<T> {
     return this.#made<T>(variant, this.spec, change);
   }
 
-  #unary(make: (attrs: ReturnType<typeof typesOf>) => Output<'variant'>, change: Change): Dataset<T> {
+  #unary(
+    make: (attrs: ReturnType<typeof typesOf>) => Output<'variant'>,
+    change: Change<Dataset>,
+  ): Dataset<T> {
     return this.#within(() => this.#same(make(this.#types), change));
   }
 

@@ -3,13 +3,18 @@ import { invalid } from '../../../base/errors/errors.js';
 import { finishFunction, type GraphFunction, traceBody } from '../../../tensorflow/graph/function.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import { asOutput, type Operand } from '../../../tensorflow/ops/build.js';
-import type { Dataset } from './dataset.js';
 import { flatten, type Spec, typesOf, unflatten } from './structure.js';
 
 /** Dataset ops take the captured tensors separately from the function. */
 export interface ElementFunction {
   readonly f: GraphFunction;
   readonly captures: readonly Output[];
+}
+
+/** What dataset ops take and make. */
+interface DatasetOutput {
+  readonly variant: Output<'variant'>;
+  readonly spec: Spec;
 }
 
 const specsOf = (input: Spec) => {
@@ -51,15 +56,15 @@ export function tracePredicate(
   return { f, captures: f.captures };
 }
 
-/** A function from an element to a dataset. */
+/** A function from an element to a dataset, whose variant and structure it returns. */
 export function traceDatasetFunction(
   input: Spec,
-  fn: (element: never) => Dataset<unknown>,
+  fn: (element: never) => DatasetOutput,
   name: string,
 ): ElementFunction & { readonly spec: Spec } {
   let spec: Spec | undefined;
   const traced = traceBody(specsOf(input), (...args) => {
-    const made = (fn as (element: unknown) => Dataset<unknown>)(unflatten(input, args));
+    const made = (fn as (element: unknown) => DatasetOutput)(unflatten(input, args));
     spec = made.spec;
     return made.variant;
   });

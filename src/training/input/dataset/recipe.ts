@@ -5,11 +5,21 @@
  * Some transformations give another result on ranges than on all records: `pipelineOf` reports these.
  */
 
-import type { Dataset, ParallelOptions } from './dataset.js';
 import type { Features } from './parse-example.js';
 import type { RecordFiles } from './record-ranges.js';
 
-export type Change =
+/** How many calls run concurrently; 'auto' lets TensorFlow decide. */
+export type Parallel = number | 'auto';
+
+export interface ParallelOptions {
+  /** How many elements are processed concurrently; default: 1. */
+  readonly parallel?: Parallel;
+  /** Whether to keep the order of elements; default: true. false can be faster. */
+  readonly deterministic?: boolean;
+}
+
+/** A transformation; `D` is any dataset. */
+export type Change<D> =
   | {
       readonly kind: 'map';
       readonly fn: (element: never) => unknown;
@@ -20,7 +30,7 @@ export type Change =
       readonly kind: 'batch';
       readonly size: number;
       readonly dropRemainder: boolean;
-      readonly again: (dataset: Dataset) => Dataset;
+      readonly again: (dataset: D) => D;
     }
   /** The buffer is undefined if the graph computes it. */
   | {
@@ -41,18 +51,18 @@ export interface NoRecords {
   readonly isShuffled?: boolean;
 }
 
-export interface Recipe {
-  readonly files: RecordFiles | NoRecords;
-  readonly changes: readonly Change[];
+export interface Recipe<D> {
+  readonly files: RecordFiles<D> | NoRecords;
+  readonly changes: readonly Change<D>[];
 }
 
-type Each = Change & { readonly kind: 'map' | 'parse' };
+type Each = Change<never> & { readonly kind: 'map' | 'parse' };
 
 /** A recipe that works on ranges: transformations of records, batching, transformations of batches. */
-export interface Pipeline {
-  readonly files: RecordFiles;
+export interface Pipeline<D> {
+  readonly files: RecordFiles<D>;
   readonly records: readonly Each[];
-  readonly batch: Change & { readonly kind: 'batch' };
+  readonly batch: Change<D> & { readonly kind: 'batch' };
   readonly batches: readonly Each[];
   /** null: forever. */
   readonly epochs: number | null;
@@ -61,11 +71,11 @@ export interface Pipeline {
 }
 
 /** The pipeline of a recipe; or the reason why it cannot work on ranges. */
-export function pipelineOf({ files, changes }: Recipe): Pipeline | string {
+export function pipelineOf<D>({ files, changes }: Recipe<D>): Pipeline<D> | string {
   if ('why' in files) return files.why;
   const records: Each[] = [];
   const batches: Each[] = [];
-  let batch: (Change & { kind: 'batch' }) | undefined;
+  let batch: (Change<D> & { kind: 'batch' }) | undefined;
   let epochs: number | null = 1;
   let shuffle: number | undefined;
   let seed: number | undefined;

@@ -1,6 +1,5 @@
 /** Ranges of records in files: what the chief finds by scanning, and what a worker reads. */
 import type { Output } from '../../../tensorflow/graph/operation.js';
-import type { Dataset } from './dataset.js';
 
 /** A range of a file. */
 export interface Shard {
@@ -39,14 +38,14 @@ export interface ScannedRanges {
   readonly whole?: string;
 }
 
-/** How to read and scan ranges of a file format. */
-export interface RangeFormat<T = unknown> {
+/** How to read and scan ranges of a file format; `D` is a dataset of its records. */
+export interface RangeFormat<D> {
   /** The records of a range, possibly followed by others that are ignored. */
-  read(range: ByteRange): Dataset<T>;
+  read(range: ByteRange): D;
   scan(file: string, options: RangeScanOptions): Promise<ScannedRanges>;
 }
 
-export interface RecordFiles<T = unknown> extends RangeFormat<T> {
+export interface RecordFiles<D> extends RangeFormat<D> {
   /** File names or patterns. */
   readonly names: readonly string[];
   /** Whether the files are shuffled. */

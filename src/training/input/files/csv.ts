@@ -101,7 +101,7 @@ export function csv<const C extends Columns>(
       naValue,
       selectCols: indices,
     });
-  const format: RangeFormat<Row<C>> = {
+  const format: RangeFormat<Dataset<Row<C>>> = {
     read: (range) => {
       if (!isPlain(options)) return rowsIn(vectorOf(range.file));
       const { whole, part } = wholeOrPart(range);

@@ -7,8 +7,8 @@ import type { Output } from '../../../tensorflow/graph/operation.js';
 import { asOutput } from '../../../tensorflow/ops/build.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
-import { Dataset, int64, type Parallel } from '../dataset/dataset.js';
-import type { Recipe } from '../dataset/recipe.js';
+import { Dataset, int64 } from '../dataset/dataset.js';
+import type { Parallel, Recipe } from '../dataset/recipe.js';
 import type {
   ByteRange,
   RangeElement,
@@ -88,7 +88,7 @@ export function readFiles<T>(
   source: FileSource,
   read: (files: Output<'string'>) => Dataset<T>,
   parallel: Parallel | undefined,
-  format: RangeFormat<T>,
+  format: RangeFormat<Dataset<T>>,
   csv?: CsvFormat,
 ): Dataset<T> {
   return building(() => {
@@ -98,11 +98,11 @@ export function readFiles<T>(
   });
 }
 
-export const withRecipe = <T>({ variant, spec }: Dataset<T>, recipe: Recipe): Dataset<T> =>
+export const withRecipe = <T>({ variant, spec }: Dataset<T>, recipe: Recipe<Dataset>): Dataset<T> =>
   new Dataset<T>(variant, spec, recipe);
 
 /** The recipe of the records of these files, as far as it is known before the graph runs. */
-export function recipeOf(source: FileSource, format: RangeFormat): Recipe {
+export function recipeOf(source: FileSource, format: RangeFormat<Dataset>): Recipe<Dataset> {
   const named = namesIn(source);
   const isRemote = named?.names.some((name) => /^[a-z][a-z0-9+.-]+:\/\//i.test(name));
   if (!named) return { files: { why: 'the graph computes its file names' }, changes: [] };

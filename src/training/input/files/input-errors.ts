@@ -13,7 +13,7 @@ import { unreadable } from './record-scan.js';
 /** The collection of the files that a graph reads. */
 const INPUT_FILES = 'input_files';
 
-interface InputFiles extends Pick<RangeFormat, 'scan'> {
+interface InputFiles extends Pick<RangeFormat<unknown>, 'scan'> {
   readonly names: readonly string[];
   /** Set for CSV files. */
   readonly csv?: CsvFormat;

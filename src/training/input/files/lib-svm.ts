@@ -8,7 +8,8 @@ import { gather, reshape, slice } from '../../../tensorflow/ops/arrays.js';
 import { asOutput } from '../../../tensorflow/ops/build.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
-import type { Dataset, ParallelOptions } from '../dataset/dataset.js';
+import type { Dataset } from '../dataset/dataset.js';
+import type { ParallelOptions } from '../dataset/recipe.js';
 import { type FileSource, linesOfRange, type ReadOptions, recipeOf, textLines, withRecipe } from './files.js';
 import { scanLines } from './text-scan.js';
 

@@ -29,13 +29,13 @@ export interface LeasedDatasetOptions {
   readonly recordsPerShard?: number;
 }
 
-type Each = Change & { readonly kind: 'map' | 'parse' };
+type Each = Change<Dataset> & { readonly kind: 'map' | 'parse' };
 
 export class LeasedDataset<T = unknown> implements LeasableInput<T> {
-  readonly #pipeline: Pipeline;
+  readonly #pipeline: Pipeline<Dataset>;
   readonly #options: LeasedDatasetOptions;
 
-  constructor(pipeline: Pipeline, options: LeasedDatasetOptions) {
+  constructor(pipeline: Pipeline<Dataset>, options: LeasedDatasetOptions) {
     this.#pipeline = pipeline;
     this.#options = options;
   }

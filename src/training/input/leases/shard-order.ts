@@ -1,5 +1,4 @@
 /** The order of shards in an epoch and of records in a shard: the same for the same seed, on every machine. */
-import type { LedgerPlan } from './ledger.js';
 
 /** A 32-bit hash of the three numbers. */
 export function shardSeed(seed: number, epoch: number, shard: number): number {
@@ -14,8 +13,15 @@ export function shardSeed(seed: number, epoch: number, shard: number): number {
   return hash >>> 0 || 1;
 }
 
+/** What determines the order of shards. */
+interface ShardOrder {
+  readonly shards: readonly unknown[];
+  readonly seed: number;
+  readonly shuffleShards: boolean;
+}
+
 /** The shard numbers, shuffled for each epoch if the plan says so. */
-export function shuffledOrder(plan: LedgerPlan, epoch: number): number[] {
+export function shuffledOrder(plan: ShardOrder, epoch: number): number[] {
   const order = plan.shards.map((_, shard) => shard);
   if (!plan.shuffleShards) return order;
   for (let i = order.length - 1; i > 0; i--) {

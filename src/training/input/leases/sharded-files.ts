@@ -4,8 +4,9 @@
  */
 import { invalid } from '../../../base/errors/errors.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
-import type { Dataset, Parallel } from '../dataset/dataset.js';
+import type { Dataset } from '../dataset/dataset.js';
 import type { Features, ParsedFeatures } from '../dataset/parse-example.js';
+import type { Parallel } from '../dataset/recipe.js';
 import type { Shard } from '../dataset/record-ranges.js';
 import type { ElementOf } from '../dataset/structure.js';
 import { tfRecord } from '../files/files.js';

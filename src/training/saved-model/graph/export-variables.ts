@@ -5,7 +5,7 @@ import type { Graph } from '../../../tensorflow/graph/graph.js';
 import { Variable } from '../../../tensorflow/variables/variable.js';
 import { globalVariables } from '../../../tensorflow/variables/variable-scope.js';
 import { namedVariables, type VarList } from '../../train/checkpoints/saver.js';
-import type { NamedVariable } from '../variables/variable-source.js';
+import type { NamedVariable } from '../variables/trained-variables.js';
 
 export interface ChooseRequest {
   readonly graph: Graph;

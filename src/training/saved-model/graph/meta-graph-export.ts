@@ -21,7 +21,7 @@ import { exportMetaGraph } from '../../../tensorflow/variables/meta-graph.js';
 import type { VarList } from '../../train/checkpoints/saver.js';
 import { checkSignatures, type SignatureDefMap } from '../signatures/check-signatures.js';
 import { ASSETS_KEY, LEGACY_INIT_OP_KEY, MAIN_OP_KEY } from '../signatures/constants.js';
-import type { NamedVariable } from '../variables/variable-source.js';
+import type { NamedVariable } from '../variables/trained-variables.js';
 import { type Assets, relocate } from './assets.js';
 import { chooseVariables, isVariable, nodesOfVariable } from './export-variables.js';
 import { nodesOf, pruneGraph, reach, reachOfSignature } from './prune-graph.js';

@@ -20,7 +20,7 @@ import { constantIn } from '../../../tensorflow/ops/build.js';
 import { group } from '../../../tensorflow/ops/creation.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
-import type { NamedVariable } from '../variables/variable-source.js';
+import type { NamedVariable } from '../variables/trained-variables.js';
 
 /** Adds the ops to a graph that has the variables' nodes under the names that they have in their own graph. */
 export function addSaverOps(graph: Graph, variables: readonly NamedVariable[]): SaverDef {

@@ -10,7 +10,8 @@ import { DirectoryReader } from '../../../tensorflow/formats/range-reader.js';
 import { dataFile } from '../../../tensorflow/formats/tensor-bundle/naming.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import { deadlineError } from '../../../tensorflow/session/native-call.js';
-import { type RunOptions, Session, type SessionOptions } from '../../../tensorflow/session/session.js';
+import type { RunOptions } from '../../../tensorflow/session/runner.js';
+import { Session, type SessionOptions } from '../../../tensorflow/session/session.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { edgeOf } from '../graph/prune-graph.js';
 import {

@@ -2,7 +2,11 @@
 import { invalid } from '../../../base/errors/errors.js';
 import type { NestedValue } from '../../../tensorflow/tensor/literal.js';
 import { Tensor, type TensorLike } from '../../../tensorflow/tensor/tensor.js';
-import type { RaggedValue } from './signature-values.js';
+
+export interface RaggedValue {
+  readonly values: TensorLike;
+  readonly nestedRowSplits: readonly TensorLike[];
+}
 
 export class RaggedTensorValue {
   readonly values: Tensor;

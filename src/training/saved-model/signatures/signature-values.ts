@@ -8,7 +8,7 @@ import { fedTensor } from '../../../tensorflow/session/feeds.js';
 import { type DType, dtypeFromNumber } from '../../../tensorflow/tensor/dtype.js';
 import type { PartialShape } from '../../../tensorflow/tensor/shape.js';
 import type { Tensor, TensorLike } from '../../../tensorflow/tensor/tensor.js';
-import { isRaggedParts, partsOfRagged, RaggedTensorValue } from './ragged.js';
+import { isRaggedParts, partsOfRagged, RaggedTensorValue, type RaggedValue } from './ragged.js';
 import { namesOf } from './signature-def.js';
 
 /** A sparse tensor's value. */
@@ -16,11 +16,6 @@ export interface SparseValue<T = TensorLike> {
   readonly indices: T;
   readonly values: T;
   readonly denseShape: T;
-}
-
-export interface RaggedValue {
-  readonly values: TensorLike;
-  readonly nestedRowSplits: readonly TensorLike[];
 }
 
 /** What an input takes: a tensor or nested arrays; the parts of a sparse or ragged one; ragged nested arrays. */

@@ -7,7 +7,8 @@ import { writeIndexFile } from '../../../tensorflow/formats/tensor-bundle/index-
 import { dataFile, indexFile } from '../../../tensorflow/formats/tensor-bundle/naming.js';
 import { dtypeNumber } from '../../../tensorflow/tensor/dtype.js';
 import { formatShape } from '../../../tensorflow/tensor/shape.js';
-import { type NamedVariable, type VariableSource, writeFlushed } from './variable-source.js';
+import type { NamedVariable } from './trained-variables.js';
+import { type VariableSource, writeFlushed } from './variable-source.js';
 
 export interface CheckpointVariablesOptions {
   readonly onProgress?: (done: number, total: number) => void;

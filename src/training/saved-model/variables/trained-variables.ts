@@ -4,7 +4,12 @@ import type { Graph } from '../../../tensorflow/graph/graph.js';
 import { formatShape } from '../../../tensorflow/tensor/shape.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import { namedVariables } from '../../train/checkpoints/saver.js';
-import type { NamedVariable } from './variable-source.js';
+
+/** A variable and the name of its tensor in the bundle; the parts of a partitioned variable share one. */
+export interface NamedVariable {
+  readonly variable: Variable;
+  readonly key: string;
+}
 
 /** The variables of the training graph that have the same names. */
 export function trainedVariables(needed: readonly NamedVariable[], trained: Graph): NamedVariable[] {

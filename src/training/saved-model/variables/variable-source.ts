@@ -11,14 +11,7 @@ import { dataFile, indexFile } from '../../../tensorflow/formats/tensor-bundle/n
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Runner } from '../../../tensorflow/session/runner.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
-import type { Variable } from '../../../tensorflow/variables/variable.js';
-import { trainedVariables } from './trained-variables.js';
-
-/** A variable and the name of its tensor in the bundle; the parts of a partitioned variable share one. */
-export interface NamedVariable {
-  readonly variable: Variable;
-  readonly key: string;
-}
+import { type NamedVariable, trainedVariables } from './trained-variables.js';
 
 export interface WriteRequest {
   readonly variables: readonly NamedVariable[];

@@ -5,7 +5,7 @@ import type { Graph } from '../../../tensorflow/graph/graph.js';
 import { Output } from '../../../tensorflow/graph/operation.js';
 import type { Feeds } from '../../../tensorflow/session/feeds.js';
 import type { Fetches, FetchResult } from '../../../tensorflow/session/fetches.js';
-import type { RunOptions } from '../../../tensorflow/session/session.js';
+import type { RunOptions } from '../../../tensorflow/session/runner.js';
 import type { Tensor, TensorLike } from '../../../tensorflow/tensor/tensor.js';
 import type { SessionRunArgs, SessionRunContext, SessionRunHook } from '../hooks/session-run-hook.js';
 import { type AdmittedRun, Overtaken } from '../leases/leased-input.js';

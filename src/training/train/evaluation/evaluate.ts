@@ -2,7 +2,7 @@
 import { invalid, isShoalError } from '../../../base/errors/errors.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
 import type { Feeds } from '../../../tensorflow/session/feeds.js';
-import type { RunOptions } from '../../../tensorflow/session/session.js';
+import type { RunOptions } from '../../../tensorflow/session/runner.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 
 /** A metric as `tf.metrics` returns it. */

@@ -3,8 +3,7 @@
  * loss of the others: together they would be a state that never was.
  */
 import type { Graph } from '../../../tensorflow/graph/graph.js';
-import type { Runner } from '../../../tensorflow/session/runner.js';
-import type { RunOptions } from '../../../tensorflow/session/session.js';
+import type { Runner, RunOptions } from '../../../tensorflow/session/runner.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import { globalVariables } from '../../../tensorflow/variables/variable-scope.js';
 

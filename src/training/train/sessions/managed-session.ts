@@ -2,7 +2,7 @@
 
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Fetches, FetchResult } from '../../../tensorflow/session/fetches.js';
-import type { RunOptions } from '../../../tensorflow/session/session.js';
+import type { RunOptions } from '../../../tensorflow/session/runner.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import type { OpenedTraining } from '../core/open-training.js';
 import type { StepGate } from '../recovery/steps/step-gate.js';

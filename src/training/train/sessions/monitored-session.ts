@@ -7,7 +7,7 @@ import { withDeadline } from '../../../base/async/deadline.js';
 import { describeError, invalid, isShoalError } from '../../../base/errors/errors.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Fetches, FetchResult } from '../../../tensorflow/session/fetches.js';
-import type { RunOptions } from '../../../tensorflow/session/session.js';
+import type { RunOptions } from '../../../tensorflow/session/runner.js';
 import { persist, runWithHooks } from '../core/hooked-run.js';
 import type { OpenedTraining } from '../core/open-training.js';
 import { SessionRunContext, type SessionRunHook } from '../hooks/session-run-hook.js';

@@ -15,10 +15,10 @@ import { checkpointBlobPolicy } from '../../../distributed/checkpoint/protocol/b
 import {
   ClusterServer,
   type ClusterServerOptions,
-  type JoinClusterOptions,
   type ServerParts,
   startParts,
 } from '../../../distributed/cluster/runtime/cluster-server.js';
+import type { JoinClusterOptions } from '../../../distributed/cluster/runtime/serve-until-over.js';
 import { refuseOpenNetwork } from '../../../distributed/cluster/spec/address-rules.js';
 import { type ClusterDict, ClusterSpec } from '../../../distributed/cluster/spec/cluster-spec.js';
 import {

@@ -10,7 +10,7 @@ import type { TaskId } from '../../../../distributed/cluster/spec/task-id.js';
 import type { SyncReplicasOptimizer } from '../../../../tensorflow/optimizers/sync/sync-replicas.js';
 import type { Feeds } from '../../../../tensorflow/session/feeds.js';
 import type { Fetches, FetchResult } from '../../../../tensorflow/session/fetches.js';
-import type { RunOptions } from '../../../../tensorflow/session/session.js';
+import type { RunOptions } from '../../../../tensorflow/session/runner.js';
 import { Tensor } from '../../../../tensorflow/tensor/tensor.js';
 import { globalStepOf } from '../../../../tensorflow/variables/global-step.js';
 import type { Coordinator } from '../../recovery/coordinator.js';
