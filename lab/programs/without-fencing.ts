@@ -9,7 +9,7 @@ import { ShoalError } from '../../src/base/errors/errors.js';
 import { type Admission, Admissions } from '../../src/distributed/cluster/agent/admissions.js';
 import { AgentClient } from '../../src/distributed/cluster/agent/agent-client.js';
 import { BlobGuard } from '../../src/distributed/cluster/agent/blobs/blob-access.js';
-import type { Message } from '../../src/distributed/cluster/membership/types.js';
+import type { MembershipMessage } from '../../src/distributed/cluster/membership/types.js';
 import type { TaskId } from '../../src/distributed/cluster/spec/task-id.js';
 import { ClusterTask } from '../../src/distributed/cluster/task/cluster-task.js';
 import { StepAlarm } from '../../src/training/train/recovery/steps/step-alarm.js';
@@ -36,7 +36,7 @@ export function removeFencing(): void {
       judge: accept,
       judgeCaller: accept,
       judgeWriter: accept,
-      exchange: (message: Message, complete: boolean) =>
+      exchange: (message: MembershipMessage, complete: boolean) =>
         exchange(isUnaware() ? withoutNewsOf(this.task, message) : message, complete),
     });
     return begin.call(this, agent, address);
@@ -69,7 +69,7 @@ function watchStops(): () => boolean {
   return () => performance.now() < until;
 }
 
-function withoutNewsOf(task: TaskId, message: Message): Message {
+function withoutNewsOf(task: TaskId, message: MembershipMessage): MembershipMessage {
   if (message.from.task === task) throw new ShoalError('SHOAL_UNREACHABLE', 'no news of this task');
   return { ...message, members: message.members.filter((member) => member.task !== task) };
 }

@@ -3,7 +3,7 @@ import { toBinary } from '@bufbuild/protobuf';
 import { beforeAll, expect, it } from 'vitest';
 import { GraphDefSchema } from '../../src/base/proto/generated/graph_pb.js';
 import { replicaDeviceSetter } from '../../src/distributed/cluster/spec/device-setter.js';
-import { bytesOf } from '../../src/distributed/engine/partition/lateness.js';
+import { tensorBytes } from '../../src/distributed/engine/partition/lateness.js';
 import { NeededOps, type RunRequest } from '../../src/distributed/engine/partition/needed.js';
 import { partition } from '../../src/distributed/engine/partition/partition.js';
 import { placeOps } from '../../src/distributed/engine/partition/placement.js';
@@ -220,7 +220,7 @@ function sentBytes({ stages }: Plan, graph: Graph): number {
   for (const { outputs, spec } of stages)
     for (const [i, tensor] of outputs.entries()) {
       const [, name = '', index] = /^(.*):(\d+)$/.exec(spec.outputs[i] ?? '') ?? [];
-      sizes.set(tensor, bytesOf(graph.operation(name).output(Number(index))));
+      sizes.set(tensor, tensorBytes(graph.operation(name).output(Number(index))));
     }
   let sum = 0;
   for (const { task, inputs, outputs, present, withheld } of stages) {
@@ -238,7 +238,7 @@ function tensorflowBytes(graph: Graph, sends: readonly (readonly [string, string
   const outputs = sends.flatMap(([name]) => (isInGraph(graph, name) ? [graph.output(name)] : []));
   return outputs
     .filter(({ op }) => op.type !== 'Const')
-    .map(bytesOf)
+    .map(tensorBytes)
     .reduce((a, b) => a + b, 0);
 }
 

@@ -1,9 +1,9 @@
 /** Early stopping ends training in the same epoch as Keras does. */
 import { expect, test } from 'vitest';
-import { type EarlyStoppingOptions, earlyStopping } from './callbacks.js';
+import { earlyStopping, type FitEarlyStoppingOptions } from './callbacks.js';
 
 /** The epoch in which training ends; undefined if it does not. */
-function stopEpoch(values: readonly number[], options: EarlyStoppingOptions): number | undefined {
+function stopEpoch(values: readonly number[], options: FitEarlyStoppingOptions): number | undefined {
   const { onEpochEnd } = earlyStopping({ monitor: 'loss', ...options });
   let stopped: number | undefined;
   for (const [epoch, loss] of values.entries())

@@ -17,7 +17,7 @@ export interface FitCallback {
   readonly onEpochEnd?: (epoch: number, logs: Logs, control: FitControl) => MaybePromise<void>;
 }
 
-export interface EarlyStoppingOptions {
+export interface FitEarlyStoppingOptions {
   /** Default: `val_loss`. */
   readonly monitor?: string;
   /** Epochs in a row without an improvement after which training ends; 0 is the same as 1. Default: 0. */
@@ -34,7 +34,7 @@ export function earlyStopping({
   patience = 0,
   minDelta = 0,
   mode = /(accuracy|auc)$/i.test(monitor) ? 'max' : 'min',
-}: EarlyStoppingOptions = {}): FitCallback {
+}: FitEarlyStoppingOptions = {}): FitCallback {
   let best: number | undefined;
   let waited = 0;
   return {

@@ -77,7 +77,7 @@ interface Copy extends LayerVariables {
 }
 
 /** Reads and writes variables of a session. */
-export interface VariableAccess {
+export interface WeightAccess {
   read(variables: readonly Variable[]): Promise<Values>;
   write(values: readonly (readonly [Variable, Tensor])[]): Promise<void>;
 }
@@ -86,10 +86,10 @@ export interface VariableAccess {
 export class WeightCopies {
   readonly #copies: readonly Copy[];
   readonly #all: readonly LayerWeights[];
-  readonly #access: VariableAccess;
+  readonly #access: WeightAccess;
 
   /** The variables have their initial values, which become those of layers that have none. */
-  constructor(layers: readonly LayerVariables[], access: VariableAccess) {
+  constructor(layers: readonly LayerVariables[], access: WeightAccess) {
     const own = layers.filter(({ variables }) => variables.length > 0);
     for (const layer of own) checkTypes(layer);
     this.#access = access;

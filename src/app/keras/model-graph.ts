@@ -9,7 +9,7 @@ import { GraphKeys } from '../../tensorflow/variables/collections.js';
 import type { StreamingMetric } from '../../training/train/evaluation/evaluate.js';
 import type { Compiled } from './compile.js';
 
-export interface ModelParts {
+export interface ModelGraph {
   readonly predictions: readonly Output[];
   /** The loss of each output. */
   readonly losses: readonly Output[];
@@ -22,7 +22,7 @@ export function modelParts(
   { outputs }: Compiled,
   predictions: readonly Output[],
   ys: readonly Output[],
-): ModelParts {
+): ModelGraph {
   const losses = outputs.map(({ loss }, i) => loss(ys[i] as Output, predictions[i] as Output).toOutput());
   const penalty = getRegularizationLoss((predictions[0] as Output).graph);
   const loss = [...losses, ...(penalty ? [penalty] : [])].reduce((sum, one) => add(sum, one));
@@ -37,7 +37,7 @@ export function trainingParts(
   compiled: Compiled,
   ys: readonly Output[],
   build: () => readonly Output[],
-): ModelParts {
+): ModelGraph {
   const { graph } = ys[0] as Output;
   const updates = () => graph.getCollection<Output>(GraphKeys.updateOps);
   const earlier = new Set(updates());
@@ -51,7 +51,7 @@ export function trainingParts(
 /** The means over all examples: of the loss, of the losses of several outputs, and of the compiled metrics. */
 export function metricsOf(
   { metrics, outputs }: Compiled,
-  { loss, losses, predictions }: ModelParts,
+  { loss, losses, predictions }: ModelGraph,
   ys: readonly Output[],
 ): Readonly<Record<string, StreamingMetric>> {
   const examples = cast(slice(raw.shape(ys[0] as Output), [0], [1]).reshape([]), 'float32');

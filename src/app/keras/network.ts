@@ -14,7 +14,7 @@ export interface NetworkNode {
   readonly tensor: SymbolicTensor;
 }
 
-export interface BuildOptions {
+export interface NetworkOptions {
   readonly training: boolean;
   /** Called with the result of each layer; default: none. */
   readonly onLayer?: (node: NetworkNode, output: Output) => void;
@@ -53,7 +53,7 @@ export class Network {
   }
 
   /** Adds the ops to the graph of the inputs; variables that exist already are shared. */
-  build(inputs: Readonly<Record<string, Output>>, { training, onLayer }: BuildOptions): readonly Output[] {
+  build(inputs: Readonly<Record<string, Output>>, { training, onLayer }: NetworkOptions): readonly Output[] {
     const values = new Map<SymbolicTensor, Output>();
     for (const [tensor, { name }] of this.#specs) {
       const input = inputs[name];

@@ -23,14 +23,14 @@ import { completeCopies } from './protocol/complete-copies.js';
 import {
   type HolderWait,
   type RestoreReport,
-  type RestoreRequest,
+  type RestoreSelection,
   restoreCheckpoint,
   restoreNewest,
 } from './protocol/restore.js';
 import { type SaveContext, type SaveOutcome, type SaveRequest, save } from './protocol/save.js';
 import {
+  type CatalogListOptions,
   healthOf,
-  type ListOptions,
   removeCheckpoint,
   type Survey,
   surveyCheckpoints,
@@ -222,12 +222,12 @@ export class Checkpoints {
   }
 
   /** Newest first, without unreadable ones. Manifests in `known` are not read again. */
-  async list(options: Pick<ListOptions, 'known'> = {}): Promise<readonly Manifest[]> {
+  async list(options: Pick<CatalogListOptions, 'known'> = {}): Promise<readonly Manifest[]> {
     return (await this.survey(options)).manifests;
   }
 
   /** Includes unreadable checkpoints. */
-  survey({ known, signal }: Pick<ListOptions, 'known' | 'signal'> = {}): Promise<Survey> {
+  survey({ known, signal }: Pick<CatalogListOptions, 'known' | 'signal'> = {}): Promise<Survey> {
     const { store, namespace, log } = this.#options;
     return surveyCheckpoints(store, namespace, { onNotice: log, known, signal });
   }
@@ -304,7 +304,7 @@ export class Checkpoints {
     return `to copy it later: \`shoal checkpoint pull ${prefix} DIRECTORY${flag}\` (if tasks ran on other machines, with --agent HOST:PORT of a ps that runs, or --dirs with copies of their blob directories)`;
   }
 
-  async restore(manifest: Manifest, request: RestoreRequest): Promise<RestoreReport> {
+  async restore(manifest: Manifest, request: RestoreSelection): Promise<RestoreReport> {
     this.#checkJob(manifest);
     return restoreCheckpoint(this.#options, manifest, request);
   }
@@ -313,7 +313,7 @@ export class Checkpoints {
    * Restores the newest possible checkpoint; undefined if the job has none. An unreadable checkpoint is an error or is
    * skipped for an older one; it never leads to a fresh start.
    */
-  async restoreNewest(request: RestoreRequest, found?: Survey): Promise<RestoreReport | undefined> {
+  async restoreNewest(request: RestoreSelection, found?: Survey): Promise<RestoreReport | undefined> {
     const survey = found ?? (await this.survey({ signal: request.signal }));
     for (const manifest of survey.manifests) this.#checkJob(manifest);
     if (survey.manifests.length + survey.unreadable.length === 0) return undefined;

@@ -6,8 +6,8 @@
 export type { AgentLimits } from './agent/agent.js';
 export type { BlobAccess, BlobOperation, BlobPolicy, BlobRole } from './agent/blobs/blob-access.js';
 export type { ClusterStatus } from './agent/wire.js';
-export type { Entry as MemberEntry, Identity as TaskIdentity } from './membership/map.js';
-export type { Member, MembershipSettings, Status as MemberStatus } from './membership/types.js';
+export type { Identity as TaskIdentity, MapEntry as MemberEntry } from './membership/map.js';
+export type { Member, MemberStatus, MembershipSettings } from './membership/types.js';
 export type { ClusterServer } from './runtime/cluster-server.js';
 export type { ClusterSession, ClusterSessionOptions } from './runtime/cluster-session.js';
 export type { JoinClusterOptions } from './runtime/serve-until-over.js';

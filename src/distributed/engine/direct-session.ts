@@ -11,12 +11,12 @@ import { type Fetches, type FetchResult, planFetches } from '../../tensorflow/se
 import { checkTimeout } from '../../tensorflow/session/native-call.js';
 import type { Runner, RunOptions } from '../../tensorflow/session/runner.js';
 import { partition } from './partition/partition.js';
-import type { Placement } from './partition/placement.js';
+import type { RunPlacement } from './partition/placement.js';
 import { prepareRun, type RunnablePlan, runPlan, type StageRunner } from './run-plan.js';
 
 export interface DirectSessionOptions {
   readonly graph: Graph;
-  readonly placement: Placement;
+  readonly placement: RunPlacement;
   readonly runnerOf: (task: string) => StageRunner;
   /** Called for each run that has failed while stages of it are running. Default: none. */
   readonly onFailed?: (ended: Promise<void>) => void;

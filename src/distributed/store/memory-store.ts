@@ -2,17 +2,17 @@
 import { ShoalError } from '../../base/errors/errors.js';
 import { blobName, folderOf } from './blob-names.js';
 import { notFound } from './disk/blob-disk.js';
-import { digestOf, guarded, rangeWithin, refusePlace, sourceOf } from './sources.js';
+import { blobDigest, guarded, rangeWithin, refusePlace, sourceOf } from './sources.js';
 import {
   type BlobDigest,
   type BlobInfo,
   type BlobSource,
   HERE,
-  type PlaceOptions,
+  type PlacedCallOptions,
   type PutOptions,
   type PutResult,
-  type ReadOptions,
   type Store,
+  type StoreReadOptions,
 } from './store.js';
 
 interface Held {
@@ -46,13 +46,13 @@ export class MemoryStore implements Store {
         `blob ${name} has ${bytes.byteLength} bytes, expected ${expected}`,
       );
     }
-    const digest = await digestOf(sourceOf(bytes)(0));
+    const digest = await blobDigest(sourceOf(bytes)(0));
     const published = !(ifAbsent && this.#blobs.has(name));
     if (published) this.#blobs.set(name, { bytes, modifiedMs: this.#now() });
     return { published, ...digest, places: [HERE], shortfall: 0 };
   }
 
-  async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
+  async *read(name: string, options: StoreReadOptions = {}): AsyncGenerator<Uint8Array> {
     refusePlace(this.url, options.place, HERE);
     const { bytes } = this.#held(name);
     const [start, end] = rangeWithin(name, bytes.byteLength, options);
@@ -63,15 +63,15 @@ export class MemoryStore implements Store {
     return this.#blobs.has(blobName(name)) ? [HERE] : [];
   }
 
-  async stat(name: string, { place }: PlaceOptions = {}): Promise<BlobInfo | undefined> {
+  async stat(name: string, { place }: PlacedCallOptions = {}): Promise<BlobInfo | undefined> {
     refusePlace(this.url, place, HERE);
     const held = this.#blobs.get(blobName(name));
     return held && info(name, held);
   }
 
-  async digest(name: string, { place }: PlaceOptions = {}): Promise<BlobDigest> {
+  async digest(name: string, { place }: PlacedCallOptions = {}): Promise<BlobDigest> {
     refusePlace(this.url, place, HERE);
-    return digestOf(sourceOf(this.#held(name).bytes)(0));
+    return blobDigest(sourceOf(this.#held(name).bytes)(0));
   }
 
   async *list(prefix = ''): AsyncGenerator<BlobInfo> {
@@ -79,7 +79,7 @@ export class MemoryStore implements Store {
     for (const [name, held] of [...this.#blobs]) if (name.startsWith(prefix)) yield info(name, held);
   }
 
-  async remove(name: string, { place }: PlaceOptions = {}): Promise<void> {
+  async remove(name: string, { place }: PlacedCallOptions = {}): Promise<void> {
     refusePlace(this.url, place, HERE);
     this.#blobs.delete(blobName(name));
   }

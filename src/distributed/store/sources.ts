@@ -2,7 +2,7 @@
 import { throwIfAborted, withDeadline } from '../../base/async/deadline.js';
 import { crc32c } from '../../base/bytes/crc32c.js';
 import { invalid, ShoalError } from '../../base/errors/errors.js';
-import type { BlobDigest, BlobSource, ReadOptions, StoreCallOptions } from './store.js';
+import type { BlobDigest, BlobSource, StoreCallOptions, StoreReadOptions } from './store.js';
 
 const STEP = 4 << 20;
 
@@ -42,7 +42,7 @@ export async function* guarded(
   }
 }
 
-export async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<BlobDigest> {
+export async function blobDigest(chunks: AsyncIterable<Uint8Array>): Promise<BlobDigest> {
   let [size, crc] = [0, 0];
   for await (const chunk of chunks) {
     size += chunk.byteLength;
@@ -52,13 +52,20 @@ export async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<BlobD
 }
 
 /** The range `[start, end)` to read of a blob of that size. */
-export function rangeWithin(name: string, size: number, options: ReadOptions): readonly [number, number] {
+export function rangeWithin(
+  name: string,
+  size: number,
+  options: StoreReadOptions,
+): readonly [number, number] {
   const { start, end } = checkedRange(options);
   if (start > size) throw invalid(`blob ${name} has ${size} bytes: cannot read from byte ${start}`);
   return [start, Math.min(end ?? size, size)];
 }
 
-export function checkedRange({ start = 0, end }: ReadOptions): { start: number; end: number | undefined } {
+export function checkedRange({ start = 0, end }: StoreReadOptions): {
+  start: number;
+  end: number | undefined;
+} {
   const isCount = (value: number) => Number.isSafeInteger(value) && value >= 0;
   if (!isCount(start) || (end !== undefined && (!isCount(end) || end < start))) {
     throw invalid(`[${start}, ${end}) is not a valid byte range`);

@@ -71,7 +71,7 @@ export interface PutResult {
   readonly readBack?: readonly string[];
 }
 
-export interface ReadOptions extends StoreCallOptions {
+export interface StoreReadOptions extends StoreCallOptions {
   readonly start?: number;
   /** Exclusive; default: the end of the blob. */
   readonly end?: number;
@@ -89,7 +89,7 @@ export interface ReadIntoOptions extends StoreCallOptions {
   readonly place?: string;
 }
 
-export interface PlaceOptions extends StoreCallOptions {
+export interface PlacedCallOptions extends StoreCallOptions {
   /** Use the copy at this place only. */
   readonly place?: string;
 }
@@ -126,7 +126,7 @@ export interface Store {
   /** Atomic, and durable when it resolves. */
   put(name: string, source: BlobSource | Uint8Array, options?: PutOptions): Promise<PutResult>;
   /** Without a place: reads the nearest copy that answers, and continues with another one when that fails. */
-  read(name: string, options?: ReadOptions): AsyncIterable<Uint8Array>;
+  read(name: string, options?: StoreReadOptions): AsyncIterable<Uint8Array>;
   /**
    * Fills memory with the bytes from `start` on, in stores that can do so without copying. After a failure a read may
    * still be running: see `onIdle`.
@@ -134,13 +134,13 @@ export interface Store {
   readInto?(name: string, into: Uint8Array, options?: ReadIntoOptions): Promise<void>;
   /** The places that currently have a copy; empty when the blob does not exist. */
   locate(name: string, options?: StoreCallOptions): Promise<readonly string[]>;
-  stat(name: string, options?: PlaceOptions): Promise<BlobInfo | undefined>;
+  stat(name: string, options?: PlacedCallOptions): Promise<BlobInfo | undefined>;
   /** Size and crc32c of a copy, computed from its bytes. */
-  digest(name: string, options?: PlaceOptions): Promise<BlobDigest>;
+  digest(name: string, options?: PlacedCallOptions): Promise<BlobDigest>;
   /** The union over all places, each name once, in any order. */
   list(prefix?: string, options?: BlobListOptions): AsyncIterable<BlobInfo>;
   /** Removes all reachable copies, or that of one place. Succeeds when the blob does not exist. */
-  remove(name: string, options?: PlaceOptions): Promise<void>;
+  remove(name: string, options?: PlacedCallOptions): Promise<void>;
   /** Makes another copy, at the place `to`. Not supported by stores with a single place. */
   copy(name: string, to: string, options?: CopyOptions): Promise<void>;
   /**

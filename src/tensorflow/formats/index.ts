@@ -15,7 +15,7 @@ export { EventFileWriter, type EventInput, type EventWriterOptions } from './eve
 export {
   decodeExample,
   decodeSequenceExample,
-  type Features,
+  type ExampleFeatures,
   type SequenceExample,
 } from './example/decode.js';
 export {
@@ -32,7 +32,7 @@ export {
   type BundleTensor,
   mergeBundleIndexes,
 } from './tensor-bundle/bundle-index.js';
-export { BundleReader, type ByteTarget, type ReadOptions } from './tensor-bundle/bundle-reader.js';
+export { BundleReader, type BundleReadOptions, type ByteTarget } from './tensor-bundle/bundle-reader.js';
 export { readIndexFile, writeIndexFile } from './tensor-bundle/index-file.js';
 export { dataFile, indexFile } from './tensor-bundle/naming.js';
 export {

@@ -28,12 +28,12 @@ export const single =
     grad ? rule(op, grad, needed) : op.inputs.map(() => null);
 
 /** A gradient for the first input, null for the others. */
-export const first = (op: Operation, gradient: Gradient): (Gradient | null)[] =>
+export const firstGradient = (op: Operation, gradient: Gradient): (Gradient | null)[] =>
   op.inputs.map((_, i) => (i === 0 ? gradient : null));
 
 /** A gradient function for ops of which only the first input has a gradient. */
 export const firstOnly = (rule: (op: Operation, grad: Output) => Gradient): GradientFunction =>
-  single((op, grad) => first(op, rule(op, grad)));
+  single((op, grad) => firstGradient(op, rule(op, grad)));
 
 /** The gradient of each output, with zeros for missing ones. */
 export const allGrads = (op: Operation, grads: readonly (Output | undefined)[]): Output[] =>

@@ -124,7 +124,7 @@ export function traceBody(
   });
 }
 
-export interface FinishOptions extends TraceOptions {
+export interface FunctionOptions extends TraceOptions {
   /** All captures in order, including the body's own, so that several functions share a signature. */
   readonly captures?: readonly Output[];
   /** Returns the captures as additional results, as the body of a loop must. Default: false. */
@@ -132,7 +132,7 @@ export interface FinishOptions extends TraceOptions {
 }
 
 /** Converts a traced body to a function of the enclosing graph. */
-export function finishFunction(traced: TracedBody, options: FinishOptions): GraphFunction {
+export function finishFunction(traced: TracedBody, options: FunctionOptions): GraphFunction {
   const { graph, specs, args } = traced;
   const api = C();
   const captures = options.captures ?? graph.captures.map(({ outer }) => outer);
@@ -165,7 +165,7 @@ export function finishFunction(traced: TracedBody, options: FinishOptions): Grap
   }
 }
 
-export interface FunctionParts {
+export interface FunctionBody {
   readonly name: string;
   /** The ops of the body; default: all ops of the graph. */
   readonly ops?: readonly Operation[];
@@ -178,7 +178,7 @@ export interface FunctionParts {
 /** Converts ops of a graph to a function of TensorFlow. A unique suffix is appended to the name. */
 export function toFunction(
   graph: Graph,
-  { name, ops, inputs = [], outputs, controls = [] }: FunctionParts,
+  { name, ops, inputs = [], outputs, controls = [] }: FunctionBody,
 ): Handle {
   const api = C();
   const pointersOf = (list: readonly Operation[]) => BigUint64Array.from(list, (op) => op.pointer);

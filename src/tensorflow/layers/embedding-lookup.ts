@@ -29,7 +29,7 @@ import { Tensor } from '../tensor/tensor.js';
 import { PartitionedVariable } from '../variables/partitioned.js';
 import { Variable } from '../variables/variable.js';
 import { graphFor } from './graph-for.js';
-import { integers } from './integers.js';
+import { integerOutput } from './integers.js';
 
 /** A table: a variable, a partitioned variable, or a list of its partitions. */
 export type EmbeddingTable = Variable | PartitionedVariable | Output | readonly (Variable | Output)[];
@@ -62,7 +62,7 @@ export function embeddingLookup(
   const options = withoutNull<EmbeddingLookupOptions>(given);
   const parts = partsOf(params);
   const strategy = strategyFor(params, options.partitionStrategy);
-  const wanted = integers('Ids', ids);
+  const wanted = integerOutput('Ids', ids);
   return graphFor(wanted).nameScope(options.name ?? 'embedding_lookup', () => {
     const flat = wanted.rank === 1 ? wanted : reshape(wanted, [-1]);
     const distinct = (options.unique ?? true) ? unique(flat) : undefined;

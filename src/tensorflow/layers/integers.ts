@@ -6,7 +6,7 @@ import { dtypeOfValue } from '../tensor/literal.js';
 import { Tensor } from '../tensor/tensor.js';
 
 /** Numbers become int32, BigInts int64; an output must be one of the two. */
-export function integers(what: string, operand: Operand): Output {
+export function integerOutput(what: string, operand: Operand): Output {
   const isLiteral = !(isOutputLike(operand) || operand instanceof Tensor || ArrayBuffer.isView(operand));
   const output = isLiteral
     ? asOutput(operand, dtypeOfValue(operand) === 'int64' ? 'int64' : 'int32')

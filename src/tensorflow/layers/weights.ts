@@ -156,7 +156,7 @@ export function checkRank(layer: string, x: Output, rank: number): void {
 }
 
 /** Checks a positive integer: units, filters, window sizes. */
-export function checkCount(layer: string, what: string, value: number): void {
+export function checkPositive(layer: string, what: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 1) {
     throw invalid(`Layer ${layer}: ${what} must be a positive integer; got ${value}`);
   }

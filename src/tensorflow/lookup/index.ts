@@ -1,8 +1,8 @@
 /** `tf.lookup`: tables that map words to ids and back. */
 export {
-  type Found,
   IdTableWithHashBuckets,
   type Keys,
+  type LookupResult,
   type LookupTable,
   StaticHashTable,
   type TableOptions,

@@ -16,7 +16,7 @@ import { GraphKeys } from '../variables/collections.js';
 
 export type Keys = Operand | SparseTensor;
 /** What a lookup returns: sparse for sparse keys. */
-export type Found<K, V extends DType> = K extends SparseTensor ? SparseTensor<V> : Output<V>;
+export type LookupResult<K, V extends DType> = K extends SparseTensor ? SparseTensor<V> : Output<V>;
 
 /** Maps tensors of keys to tensors of values. */
 export interface LookupTable<V extends DType = DType> {
@@ -24,7 +24,7 @@ export interface LookupTable<V extends DType = DType> {
   readonly valueDtype: V;
   /** The op that fills the table. */
   readonly initializer: Operation;
-  lookup<const K extends Keys>(keys: K): Found<K, V>;
+  lookup<const K extends Keys>(keys: K): LookupResult<K, V>;
   size(): Output<'int64'>;
 }
 
@@ -62,11 +62,11 @@ export class StaticHashTable<V extends DType = DType> implements LookupTable<V> 
     graph.addToCollection(GraphKeys.tableInitializers, initializer);
   }
 
-  lookup<const K extends Keys>(keys: K): Found<K, V> {
+  lookup<const K extends Keys>(keys: K): LookupResult<K, V> {
     return onValues(keys, this.keyDtype, (values) =>
       // The op's shape function asks the handle for the shape of a value, which only mutable tables know.
       raw.lookupTableFindV2(this.handle, values, this.defaultValue).setShape(values.shape),
-    ) as Found<K, V>;
+    ) as LookupResult<K, V>;
   }
 
   size(): Output<'int64'> {
@@ -91,14 +91,14 @@ export class IdTableWithHashBuckets implements LookupTable<'int64'> {
     this.initializer = table.initializer;
   }
 
-  lookup<const K extends Keys>(keys: K): Found<K, 'int64'> {
+  lookup<const K extends Keys>(keys: K): LookupResult<K, 'int64'> {
     return onValues(keys, this.keyDtype, (values) => {
       const ids = this.#table.lookup(values) as Output<'int64'>;
       const text = values.dtype === 'string' ? (values as Output<'string'>) : raw.asString(values);
       const hashed = raw.stringToHashBucketFast(text, { numBuckets: this.#buckets });
       const isKnown = raw.notEqual(ids, this.#table.defaultValue);
       return raw.selectV2(isKnown, ids, raw.addV2(hashed, this.#table.size()));
-    }) as Found<K, 'int64'>;
+    }) as LookupResult<K, 'int64'>;
   }
 
   size(): Output<'int64'> {

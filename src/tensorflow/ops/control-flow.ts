@@ -4,7 +4,7 @@ import { invalid } from '../../base/errors/errors.js';
 import { type OrNull, withoutNull } from '../../base/errors/null-options.js';
 import {
   callArguments,
-  type FinishOptions,
+  type FunctionOptions,
   finishFunction,
   type GraphFunction,
   type TracedBody,
@@ -35,7 +35,7 @@ export function rememberFunctions(op: Operation, functions: readonly GraphFuncti
   functionsOf.set(op, functions);
 }
 
-interface Body extends FinishOptions {
+interface Body extends FunctionOptions {
   readonly traced: TracedBody;
 }
 

@@ -48,7 +48,7 @@ export const keywords =
       const options = { ...withoutNull(args[at] as Record<string, unknown>) };
       for (const name of names.slice(Math.max(0, at - leading))) values.push(take(options, name));
       while (values.length < end) values.push(undefined);
-      return scoped ? withOptions(args[0], options, () => apply(...values)) : apply(...values, options);
+      return scoped ? withOpOptions(args[0], options, () => apply(...values)) : apply(...values, options);
     };
     return call as unknown as Keywords<F, N, K>;
   };
@@ -71,7 +71,11 @@ function isOptions(value: unknown): boolean {
 }
 
 /** Applies the options of one op to all ops that `make` adds. */
-export function withOptions<T>(input: unknown, { name, device, controlInputs }: OpOptions, make: () => T): T {
+export function withOpOptions<T>(
+  input: unknown,
+  { name, device, controlInputs }: OpOptions,
+  make: () => T,
+): T {
   const graph = isOutputLike(input) ? input.toOutput().graph : currentGraph();
   let run = make;
   for (const wrap of [

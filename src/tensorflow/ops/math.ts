@@ -8,7 +8,7 @@ import { type DType, isComplex, isFloating } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
 import { asOutput, isOutputLike, type Operand } from './build.js';
 import * as raw from './generated/index.js';
-import { keywords, withOptions } from './keywords.js';
+import { keywords, withOpOptions } from './keywords.js';
 
 export type Unary = <D extends DType = DType>(x: Operand<D>, options?: OpOptions) => Output<D>;
 export type Binary = <D extends DType = DType>(
@@ -95,7 +95,7 @@ export const clipByValue = <D extends DType>(
   low: Operand<D>,
   high: Operand<D>,
   options: OpOptions = {},
-): Output<D> => withOptions(x, options, () => maximum(minimum(x, high), low) as Output<D>);
+): Output<D> => withOpOptions(x, options, () => maximum(minimum(x, high), low) as Output<D>);
 
 export function cast<D extends DType>(x: Operand, dtype: D, options?: OpOptions): Output<D> {
   const output = asOutput(x);
@@ -157,14 +157,14 @@ export function reductionAxes(x: Output, axis: ReduceOptions['axis']): Operand {
 }
 
 /** The options, or TensorFlow's positional arguments `axis` and `keepdims`. */
-export type Reduction = <D extends DType = DType>(
+export type ReduceFunction = <D extends DType = DType>(
   x: Operand<D>,
   options?: OrNull<ReduceOptions> | ReduceOptions['axis'] | null,
   keepDims?: boolean | null,
 ) => Output<D>;
 
 const reduce =
-  (reducer: Reducer): Reduction =>
+  (reducer: Reducer): ReduceFunction =>
   (x, options = {}, kept = null) => {
     const { axis, keepDims, ...rest } = reduceOptions(options, kept);
     const output = asOutput(x);
@@ -187,13 +187,13 @@ function reduceOptions(
   return { ...rest, ...(axis != null && { axis }), ...(keeps != null && { keepDims: keeps }) };
 }
 
-export const sum: Reduction = reduce((x, axis, attrs) => raw.sum(x, axis, attrs));
-export const mean: Reduction = reduce((x, axis, attrs) => raw.mean(x, axis, attrs));
-export const prod: Reduction = reduce((x, axis, attrs) => raw.prod(x, axis, attrs));
-export const max: Reduction = reduce((x, axis, attrs) => raw.max(x, axis, attrs));
-export const min: Reduction = reduce((x, axis, attrs) => raw.min(x, axis, attrs));
-export const all: Reduction = reduce((x, axis, attrs) => raw.all(x, axis, attrs));
-export const any: Reduction = reduce((x, axis, attrs) => raw.any(x, axis, attrs));
+export const sum: ReduceFunction = reduce((x, axis, attrs) => raw.sum(x, axis, attrs));
+export const mean: ReduceFunction = reduce((x, axis, attrs) => raw.mean(x, axis, attrs));
+export const prod: ReduceFunction = reduce((x, axis, attrs) => raw.prod(x, axis, attrs));
+export const max: ReduceFunction = reduce((x, axis, attrs) => raw.max(x, axis, attrs));
+export const min: ReduceFunction = reduce((x, axis, attrs) => raw.min(x, axis, attrs));
+export const all: ReduceFunction = reduce((x, axis, attrs) => raw.all(x, axis, attrs));
+export const any: ReduceFunction = reduce((x, axis, attrs) => raw.any(x, axis, attrs));
 
 /** log(sum(exp(x))), without overflow. */
 export function logSumExp(

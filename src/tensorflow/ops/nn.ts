@@ -9,7 +9,7 @@ import { Tensor } from '../tensor/tensor.js';
 import { reshape, transpose } from './arrays.js';
 import { asOutput, integers, type Operand } from './build.js';
 import * as raw from './generated/index.js';
-import { keywords, withOptions } from './keywords.js';
+import { keywords, withOpOptions } from './keywords.js';
 import {
   add,
   div,
@@ -45,12 +45,12 @@ export const softplus = <D extends DType>(x: Operand<D>, options?: OpOptions): O
 export const softsign = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
   raw.softsign(x, options);
 export const swish = <D extends DType>(x: Operand<D>, options: OpOptions = {}): Output<D> =>
-  withOptions(x, options, () => {
+  withOpOptions(x, options, () => {
     const output = asOutput(x);
     return mul(output, raw.sigmoid(output)) as Output<D>;
   });
 export const logSigmoid = <D extends DType>(x: Operand<D>, options: OpOptions = {}): Output<D> =>
-  withOptions(x, options, () => neg(raw.softplus(neg(x))) as Output<D>);
+  withOpOptions(x, options, () => neg(raw.softplus(neg(x))) as Output<D>);
 
 /** x · Φ(x), with the distribution function Φ of the normal distribution, or its approximation by tanh. */
 export const gelu = keywords<{ approximate: boolean }>()(
@@ -137,7 +137,7 @@ export const sigmoidCrossEntropyWithLogits = namedOperands(
   'labels',
   'logits',
   (labels, logits, options: OpOptions): Output =>
-    withOptions(logits, options, () => sigmoidCrossEntropy(labels, logits)),
+    withOpOptions(logits, options, () => sigmoidCrossEntropy(labels, logits)),
 );
 
 function sigmoidCrossEntropy(labels: Operand, logits: Operand): Output {

@@ -22,7 +22,7 @@ import {
   sum,
   where,
 } from '../ops/math.js';
-import type { Scalar } from './hyperparameters.js';
+import type { ScalarLike } from './hyperparameters.js';
 
 const valuesOf = (gradient: Gradient): Output =>
   gradient instanceof IndexedSlices ? gradient.values : gradient;
@@ -48,7 +48,7 @@ export interface ClipByNormOptions {
 /** Scales the gradient down so that its Euclidean norm is at most `clipNorm`; keeps its direction. */
 export function clipByNorm<G extends Gradient>(
   gradient: G,
-  clipNorm: Scalar,
+  clipNorm: ScalarLike,
   { axis }: OrNull<ClipByNormOptions> = {},
 ): G {
   const limit = checkNorm(clipNorm);
@@ -77,7 +77,7 @@ export function globalNorm(gradients: readonly (Gradient | null)[], options: OpO
  */
 export function clipByGlobalNorm<G extends Gradient | null>(
   gradients: readonly G[],
-  clipNorm: Scalar,
+  clipNorm: ScalarLike,
   { useNorm }: { readonly useNorm?: Output | null } = {},
 ): [G[], Output] {
   const limit = checkNorm(clipNorm);
@@ -93,7 +93,7 @@ export function clipByGlobalNorm<G extends Gradient | null>(
   return [clipped, norm];
 }
 
-function checkNorm(clipNorm: Scalar): Scalar {
+function checkNorm(clipNorm: ScalarLike): ScalarLike {
   if (isOutputLike(clipNorm)) return clipNorm;
   if (typeof clipNorm !== 'number' || !(clipNorm > 0) || clipNorm === Number.POSITIVE_INFINITY) {
     throw invalid(`clipNorm must be a finite number above 0; got ${String(clipNorm)}`);

@@ -15,8 +15,8 @@ import type { Variable } from '../variables/variable.js';
 /** Builds the value of a hyperparameter from the global step. */
 export type Schedule = (step: OutputLike) => Output;
 
-export type Scalar = number | OutputLike;
-export type Hyperparameter = Scalar | Schedule;
+export type ScalarLike = number | OutputLike;
+export type Hyperparameter = ScalarLike | Schedule;
 
 /** Throws if the value is not a valid hyperparameter. `allowed` restricts its range. */
 export function checkHyperparameter(

@@ -24,7 +24,7 @@ export {
   clipGradientByValue,
   globalNorm,
 } from './clipping.js';
-export type { Hyperparameter, Hyperparameters, Scalar, Schedule } from './hyperparameters.js';
+export type { Hyperparameter, Hyperparameters, ScalarLike, Schedule } from './hyperparameters.js';
 export {
   type CosineDecayOptions,
   type CosineDecayRestartsOptions,

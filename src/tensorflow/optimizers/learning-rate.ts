@@ -30,7 +30,12 @@ import {
 } from '../ops/math.js';
 import { type DType, isInteger } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
-import { checkHyperparameter, type Hyperparameter, type Scalar, type Schedule } from './hyperparameters.js';
+import {
+  checkHyperparameter,
+  type Hyperparameter,
+  type ScalarLike,
+  type Schedule,
+} from './hyperparameters.js';
 
 export interface DecayOptions {
   /** The number of steps per application of `decayRate`. */
@@ -41,21 +46,21 @@ export interface DecayOptions {
 }
 
 /** rate · decayRate^(step / decaySteps). */
-export function exponentialDecay(rate: Scalar, given: OrNull<DecayOptions>): Schedule {
+export function exponentialDecay(rate: ScalarLike, given: OrNull<DecayOptions>): Schedule {
   const options = withoutNull<DecayOptions>(given);
   const periods = decayPeriods('exponentialDecay', rate, options);
   return (step) => mul(asRate(rate), pow(options.decayRate, periods(step)));
 }
 
 /** rate · e^(−decayRate · step / decaySteps). */
-export function naturalExpDecay(rate: Scalar, given: OrNull<DecayOptions>): Schedule {
+export function naturalExpDecay(rate: ScalarLike, given: OrNull<DecayOptions>): Schedule {
   const options = withoutNull<DecayOptions>(given);
   const periods = decayPeriods('naturalExpDecay', rate, options);
   return (step) => mul(asRate(rate), pow(exp(neg(asRate(options.decayRate))), periods(step)));
 }
 
 /** rate / (1 + decayRate · step / decaySteps). */
-export function inverseTimeDecay(rate: Scalar, given: OrNull<DecayOptions>): Schedule {
+export function inverseTimeDecay(rate: ScalarLike, given: OrNull<DecayOptions>): Schedule {
   const options = withoutNull<DecayOptions>(given);
   const periods = decayPeriods('inverseTimeDecay', rate, options);
   return (step) => div(asRate(rate), add(1, mul(options.decayRate, periods(step))));
@@ -72,7 +77,7 @@ export interface PolynomialDecayOptions {
 }
 
 /** (rate − endLearningRate) · (1 − step / decaySteps)^power + endLearningRate. */
-export function polynomialDecay(rate: Scalar, given: OrNull<PolynomialDecayOptions>): Schedule {
+export function polynomialDecay(rate: ScalarLike, given: OrNull<PolynomialDecayOptions>): Schedule {
   const options = withoutNull<PolynomialDecayOptions>(given);
   const { decaySteps, endLearningRate = 0.0001, power = 1, cycle = false } = options;
   check('polynomialDecay', rate, { decaySteps });
@@ -86,7 +91,7 @@ export function polynomialDecay(rate: Scalar, given: OrNull<PolynomialDecayOptio
 }
 
 /** values[0] up to and including step boundaries[0], then values[1] up to and including boundaries[1], and so on. */
-export function piecewiseConstant(boundaries: readonly number[], values: readonly Scalar[]): Schedule {
+export function piecewiseConstant(boundaries: readonly number[], values: readonly ScalarLike[]): Schedule {
   if (values.length !== boundaries.length + 1 || boundaries.length === 0) {
     throw invalid(
       `piecewiseConstant needs one more value than boundaries; got ${values.length} and ${boundaries.length}`,
@@ -99,8 +104,8 @@ export function piecewiseConstant(boundaries: readonly number[], values: readonl
     const step = at.toOutput();
     return boundaries.reduce<Output>(
       (rate, boundary, i) =>
-        where(greater(step, boundaryLike(boundary, step.dtype)), asRate(values[i + 1] as Scalar), rate),
-      asRate(values[0] as Scalar),
+        where(greater(step, boundaryLike(boundary, step.dtype)), asRate(values[i + 1] as ScalarLike), rate),
+      asRate(values[0] as ScalarLike),
     );
   };
 }
@@ -112,7 +117,7 @@ export interface CosineDecayOptions {
 }
 
 /** Half a cosine wave, from the rate down to alpha · rate. */
-export function cosineDecay(rate: Scalar, options: OrNull<CosineDecayOptions>): Schedule {
+export function cosineDecay(rate: ScalarLike, options: OrNull<CosineDecayOptions>): Schedule {
   const { decaySteps, alpha = 0 } = withoutNull<CosineDecayOptions>(options);
   check('cosineDecay', rate, { decaySteps });
   return (step) => {
@@ -132,7 +137,7 @@ export interface CosineDecayRestartsOptions {
 }
 
 /** Cosine decay with restarts (SGDR). */
-export function cosineDecayRestarts(rate: Scalar, given: OrNull<CosineDecayRestartsOptions>): Schedule {
+export function cosineDecayRestarts(rate: ScalarLike, given: OrNull<CosineDecayRestartsOptions>): Schedule {
   const options = withoutNull<CosineDecayRestartsOptions>(given);
   const { firstDecaySteps, tMul = 2, mMul = 1, alpha = 0 } = options;
   check('cosineDecayRestarts', rate, { decaySteps: firstDecaySteps });
@@ -182,7 +187,7 @@ function growingPeriods(elapsed: Output, tMul: number) {
 const halfWave = (done: Output): Output => mul(0.5, add(1, cos(mul(Math.PI, done))));
 
 /** The number of decay periods so far. */
-function decayPeriods(owner: string, rate: Scalar, options: DecayOptions): (step: OutputLike) => Output {
+function decayPeriods(owner: string, rate: ScalarLike, options: DecayOptions): (step: OutputLike) => Output {
   const { decaySteps, decayRate, staircase = false } = options;
   check(owner, rate, { decaySteps });
   checkHyperparameter(owner, 'decay rate', decayRate);
@@ -192,13 +197,13 @@ function decayPeriods(owner: string, rate: Scalar, options: DecayOptions): (step
   };
 }
 
-function check(owner: string, rate: Scalar, { decaySteps }: { readonly decaySteps: number }): void {
+function check(owner: string, rate: ScalarLike, { decaySteps }: { readonly decaySteps: number }): void {
   checkHyperparameter(owner, 'learning rate', rate);
   checkHyperparameter(owner, 'number of decay steps', decaySteps, { above: 0 });
 }
 
 /** A rate or a step, in the dtype of rates. */
-const asRate = (value: Scalar): Output<'float32'> =>
+const asRate = (value: ScalarLike): Output<'float32'> =>
   typeof value === 'number'
     ? constant<'float32'>(Tensor.of(value, { dtype: 'float32' }))
     : cast(value, 'float32');

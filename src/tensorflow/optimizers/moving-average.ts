@@ -17,12 +17,12 @@ import { PartitionedVariable } from '../variables/partitioned.js';
 import { Variable } from '../variables/variable.js';
 import { currentVariableScope, globalVariables, trainableVariables } from '../variables/variable-scope.js';
 import { checkFloating } from './check.js';
-import { checkHyperparameter, type Scalar, scalarConstant } from './hyperparameters.js';
+import { checkHyperparameter, type ScalarLike, scalarConstant } from './hyperparameters.js';
 import { createSlot, freeName } from './slots.js';
 
 export interface ExponentialMovingAverageOptions {
   /** Usually the global step n: limits the decay to (1 + n) / (10 + n) early in training. Default: no limit. */
-  readonly numUpdates?: Scalar;
+  readonly numUpdates?: ScalarLike;
   /** Corrects the bias of tensor averages, which start at zero. Default: false. */
   readonly zeroDebias?: boolean;
   /** The suffix of the averages' names; default: `ExponentialMovingAverage`. */
@@ -39,13 +39,13 @@ interface Debias {
 
 export class ExponentialMovingAverage {
   readonly name: string;
-  readonly #decay: Scalar;
-  readonly #numUpdates: Scalar | undefined;
+  readonly #decay: ScalarLike;
+  readonly #numUpdates: ScalarLike | undefined;
   readonly #zeroDebias: boolean;
   readonly #averages = new Map<Variable | Output, Variable>();
   readonly #debias = new Map<Variable, Debias>();
 
-  constructor(decay: Scalar, given: OrNull<ExponentialMovingAverageOptions> = {}) {
+  constructor(decay: ScalarLike, given: OrNull<ExponentialMovingAverageOptions> = {}) {
     const options = withoutNull<ExponentialMovingAverageOptions>(given);
     this.name = options.name ?? 'ExponentialMovingAverage';
     checkHyperparameter(this.name, 'decay', decay, { min: 0, max: 1 });

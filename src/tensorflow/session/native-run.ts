@@ -17,7 +17,7 @@ import type { Inline } from './inline.js';
 import { checkTimeout } from './native-call.js';
 
 /** The fetches and targets of a run, in C layout. */
-export interface Call {
+export interface NativeFetches {
   readonly outputs: readonly Output[];
   readonly packedOutputs: BigUint64Array;
   readonly targets: BigUint64Array;
@@ -58,7 +58,7 @@ type RunArguments = [
 ];
 
 export class NativeRun {
-  readonly #call: Call;
+  readonly #call: NativeFetches;
   readonly #lent: LentTensor[] = [];
   readonly #packedFeeds: BigUint64Array;
   readonly #feedPointers: BigUint64Array;
@@ -68,7 +68,7 @@ export class NativeRun {
   readonly #status: Pointer;
 
   /** Captures the current values of the feeds. `isMain`: the call is made on the main thread. */
-  constructor(call: Call, feeds: readonly Feed[], options: NativeRunOptions, isMain: boolean) {
+  constructor(call: NativeFetches, feeds: readonly Feed[], options: NativeRunOptions, isMain: boolean) {
     checkTimeout(options.timeoutMs);
     this.#call = call;
     try {
@@ -135,12 +135,12 @@ function freeOptions(buffer: Pointer | null): void {
 
 // Caches the options of a call's last run: a training loop repeats the same call with the same deadline.
 const encoded = new WeakMap<
-  Call,
+  NativeFetches,
   { readonly timeoutMs: number; readonly isMain: boolean; readonly bytes: Uint8Array }
 >();
 
 function runOptionsBuffer(
-  call: Call,
+  call: NativeFetches,
   { timeoutMs = 0, onMetadata }: NativeRunOptions,
   isMain: boolean,
 ): Pointer | null {

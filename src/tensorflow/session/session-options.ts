@@ -56,7 +56,7 @@ export function freeOptions(native: Pointer): void {
   countHandle('options', -1);
 }
 
-export function withOptions<T>(options: SessionOptions, f: (native: Pointer) => T): T {
+export function withNativeOptions<T>(options: SessionOptions, f: (native: Pointer) => T): T {
   const native = newOptions(options);
   try {
     return f(native);

@@ -19,7 +19,7 @@ import { type Feed, feed, planFeeds } from './feeds.js';
 import { type Fetches, type FetchPlan, type FetchResult, planFetches } from './fetches.js';
 import { type Inline, inlineOf } from './inline.js';
 import { type NativeCall, nativeCall } from './native-call.js';
-import { type Call, NativeRun } from './native-run.js';
+import { type NativeFetches, NativeRun } from './native-run.js';
 import type { RunOptions } from './runner.js';
 import {
   clusterOf,
@@ -28,7 +28,7 @@ import {
   newOptions,
   overCluster,
   type SessionOptions,
-  withOptions,
+  withNativeOptions,
 } from './session-options.js';
 import type { TargetSession } from './targets.js';
 
@@ -77,7 +77,7 @@ export class Session {
     const own = clusterOf(given)?.openSession(graph, configOf(given));
     if (own) return new Session(graph, given.target ?? '', own);
     const complete = overCluster(given);
-    return withOptions(complete, (native) => {
+    return withNativeOptions(complete, (native) => {
       const pointer = checked((status) => C().TF_NewSession(graph.pointer, native, status));
       return new Session(graph, complete.target ?? '', pointer);
     });
@@ -239,7 +239,7 @@ export class Session {
     };
   }
 
-  #prepare(plan: FetchPlan, extra: readonly Operation[] = [], inline?: Inline): Call {
+  #prepare(plan: FetchPlan, extra: readonly Operation[] = [], inline?: Inline): NativeFetches {
     const targets = new Set([...plan.targets, ...extra]);
     for (const op of extra)
       if (op.graph !== this.graph)
@@ -254,7 +254,7 @@ export class Session {
   }
 
   #start(
-    call: Call,
+    call: NativeFetches,
     plan: FetchPlan,
     feeds: readonly Feed[],
     options: RunOptions,
@@ -304,7 +304,7 @@ export class Session {
     return { running, returned };
   }
 
-  #runInPlace(call: Call, plan: FetchPlan, feeds: readonly Feed[], options: RunOptions): unknown {
+  #runInPlace(call: NativeFetches, plan: FetchPlan, feeds: readonly Feed[], options: RunOptions): unknown {
     const session = this.#pointer();
     if (isEmpty(call)) return plan.assemble([], tensorsOf(feeds));
     const run = new NativeRun(call, feeds, options, true);
@@ -430,9 +430,9 @@ const closedError = () => new ShoalError('SHOAL_DISPOSED', 'This session was clo
 const outputsOf = (feeds: readonly Feed[]): Output[] => feeds.map(({ output }) => output);
 const tensorsOf = (feeds: readonly Feed[]): Tensor[] => feeds.map(({ tensor }) => tensor);
 /** TensorFlow rejects an empty run. */
-const isEmpty = (call: Call): boolean => call.outputs.length === 0 && call.targets.length === 0;
+const isEmpty = (call: NativeFetches): boolean => call.outputs.length === 0 && call.targets.length === 0;
 
-function describeRun(call: Call, plan: FetchPlan): string {
+function describeRun(call: NativeFetches, plan: FetchPlan): string {
   const names = [...call.outputs.map((output) => output.name), ...plan.targets.map((op) => op.name)];
   const shown = names.slice(0, 3).join(', ') + (names.length > 3 ? ', …' : '');
   return shown ? `A run of ${shown}` : 'An empty run';

@@ -29,7 +29,7 @@ export interface FileWriterOptions {
   readonly now?: () => number;
 }
 
-export type Step = number | bigint;
+export type SummaryStep = number | bigint;
 export type SessionStatus = 'start' | 'stop' | 'checkpoint';
 
 const STATUSES: Readonly<Record<SessionStatus, SessionLog_SessionStatus>> = {
@@ -60,27 +60,31 @@ export class FileWriter {
   }
 
   /** Adds the result of a summary op: the fetched tensor, its bytes, or a Summary. */
-  addSummary(summary: Tensor | Uint8Array | Summary, step: Step): void {
+  addSummary(summary: Tensor | Uint8Array | Summary, step: SummaryStep): void {
     const value = summary instanceof Tensor || summary instanceof Uint8Array ? parse(summary) : summary;
     this.#write({ what: { case: 'summary', value } }, step);
   }
 
   /** Adds a number that was computed outside of the graph. */
-  addScalar(tag: string, value: number, step: Step): void {
+  addScalar(tag: string, value: number, step: SummaryStep): void {
     const one = { tag: cleanTag(tag), value: { case: 'simpleValue' as const, value } };
     this.#write({ what: { case: 'summary', value: { value: [one] } } }, step);
   }
 
-  addGraph(graph: Graph, step?: Step): void {
+  addGraph(graph: Graph, step?: SummaryStep): void {
     this.#write({ what: { case: 'graphDef', value: graph.toGraphDefBytes() } }, step);
   }
 
-  addMetaGraph(meta: MetaGraphDef, step?: Step): void {
+  addMetaGraph(meta: MetaGraphDef, step?: SummaryStep): void {
     this.#write({ what: { case: 'metaGraphDef', value: toBinary(MetaGraphDefSchema, meta) } }, step);
   }
 
   /** Marks the start or end of a training run. At a start, TensorBoard drops later steps of earlier runs. */
-  addSessionLog(status: SessionStatus, step: Step, details: { readonly checkpointPath?: string } = {}): void {
+  addSessionLog(
+    status: SessionStatus,
+    step: SummaryStep,
+    details: { readonly checkpointPath?: string } = {},
+  ): void {
     this.#write(
       {
         what: {
@@ -93,12 +97,12 @@ export class FileWriter {
   }
 
   /** Adds the trace of one run under a tag of its own. */
-  addRunMetadata(metadata: RunMetadata, tag: string, step: Step): void {
+  addRunMetadata(metadata: RunMetadata, tag: string, step: SummaryStep): void {
     const runMetadata = toBinary(RunMetadataSchema, metadata);
     this.#write({ what: { case: 'taggedRunMetadata', value: { tag, runMetadata } } }, step);
   }
 
-  #write(event: EventInput, step: Step | undefined): void {
+  #write(event: EventInput, step: SummaryStep | undefined): void {
     this.#events.write(step === undefined ? event : { ...event, step: toBigInt(step) });
   }
 
@@ -136,7 +140,7 @@ function parse(summary: Tensor | Uint8Array): Summary {
   }
 }
 
-function toBigInt(step: Step): bigint {
+function toBigInt(step: SummaryStep): bigint {
   if (typeof step === 'bigint') return step;
   if (!Number.isSafeInteger(step)) throw invalid(`A step must be an integer, got ${step}`);
   return BigInt(step);

@@ -1,5 +1,5 @@
 /** `tf.summary`: what TensorBoard shows. */
-export { FileWriter, type FileWriterOptions, type SessionStatus, type Step } from './file-writer.js';
+export { FileWriter, type FileWriterOptions, type SessionStatus, type SummaryStep } from './file-writer.js';
 export {
   histogram,
   type ImageSummaryOptions,

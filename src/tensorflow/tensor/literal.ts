@@ -80,7 +80,7 @@ export function shapeOfValue(value: NestedValue, dtype: DType): number[] {
 export const wordsPerElement = (dtype: DType): number => (DTYPES[dtype].kind === 'complex' ? 2 : 1);
 
 /** Flattens nested values, checking each against the range of the dtype. */
-export function flatten(value: NestedValue, dtype: DType, size: number): Elements {
+export function flattenLiteral(value: NestedValue, dtype: DType, size: number): Elements {
   if (dtype === 'string') {
     const strings: (string | Uint8Array)[] = [];
     walk(value, dtype, (leaf) => {
@@ -219,7 +219,7 @@ const outOfRange = (leaf: unknown, dtype: DType, low: unknown, high: unknown) =>
   invalid(`${show(leaf)} is out of range for ${dtype}: must be an integer from ${low} to ${high}`);
 
 /** Nested arrays of JavaScript values, the inverse of `flatten`. */
-export function unflatten(elements: Elements, shape: Shape, dtype: DType): unknown {
+export function unflattenLiteral(elements: Elements, shape: Shape, dtype: DType): unknown {
   const element = elementReader(elements, dtype);
   let at = 0;
   const build = (axis: number): unknown => {

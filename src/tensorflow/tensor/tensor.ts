@@ -27,11 +27,11 @@ import {
   checkWords,
   dtypeOfValue,
   type Elements,
-  flatten,
+  flattenLiteral,
   isTypedArray,
   type NestedValue,
   shapeOfValue,
-  unflatten,
+  unflattenLiteral,
   wordsPerElement,
 } from './literal.js';
 import { checkShape, formatShape, type Shape, sizeOf } from './shape.js';
@@ -111,7 +111,7 @@ export class Tensor<D extends DType = DType> {
     if (given !== size) {
       throw invalid(`A tensor of shape ${formatShape(shape)} has ${size} elements; got ${given}`);
     }
-    return new Tensor(dtype, shape, flatten(value, dtype, size));
+    return new Tensor(dtype, shape, flattenLiteral(value, dtype, size));
   }
 
   static zeros<D extends DType = 'float32'>(shape: Shape, dtype: D = 'float32' as D): Tensor<D> {
@@ -274,7 +274,7 @@ export class Tensor<D extends DType = DType> {
 
   /** Nested JavaScript arrays; a scalar for rank 0. */
   toArray(): unknown {
-    return unflatten(this.#live(), this.shape, this.dtype);
+    return unflattenLiteral(this.#live(), this.shape, this.dtype);
   }
 
   /** The only element. */
@@ -282,7 +282,7 @@ export class Tensor<D extends DType = DType> {
     if (this.size !== 1) {
       throw invalid(`item() is for one element; this tensor has shape ${formatShape(this.shape)}`);
     }
-    return unflatten(this.#live(), [], this.dtype) as ElementOf<D>;
+    return unflattenLiteral(this.#live(), [], this.dtype) as ElementOf<D>;
   }
 
   /** The only element as a number, for any numeric dtype. */

@@ -55,7 +55,7 @@ export interface VariableOptions<D extends DType = DType> {
   readonly device?: string;
 }
 
-interface VariableParts<D extends DType> {
+interface VariableState<D extends DType> {
   readonly graph: Graph;
   readonly name: string;
   readonly trainable: boolean;
@@ -84,7 +84,7 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
   readonly #read: Output<D>;
   readonly #isInitialized: Output<'bool'>;
 
-  private constructor(parts: VariableParts<D>) {
+  private constructor(parts: VariableState<D>) {
     this.graph = parts.graph;
     this.name = parts.name;
     this.trainable = parts.trainable;

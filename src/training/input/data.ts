@@ -30,8 +30,15 @@ export {
   varLenFeature,
 } from './dataset/parse-example.js';
 export type { Parallel, ParallelOptions } from './dataset/recipe.js';
-export { fromTensorSlices, fromTensors, range, type Values, type Zipped, zip } from './dataset/sources.js';
-export type { ElementOf } from './dataset/structure.js';
+export {
+  fromTensorSlices,
+  fromTensors,
+  range,
+  type SourceValues,
+  type Zipped,
+  zip,
+} from './dataset/sources.js';
+export type { DatasetElement } from './dataset/structure.js';
 export { type ScanFilesOptions, scanTFRecords, type TFRecordScan } from './files/corrupt-records.js';
 export {
   type Column,
@@ -43,12 +50,12 @@ export {
   type TypeOf,
 } from './files/csv.js';
 export {
+  type FileReadOptions,
   type FileSource,
   type FilesOptions,
   type FixedLengthOptions,
   files,
   fixedLength,
-  type ReadOptions,
   type TFRecordOptions,
   textLines,
   tfRecord,

@@ -14,7 +14,7 @@ export interface Chosen {
 
 export async function chooseOne(open: OpenStore, name: string, options: CatalogOptions): Promise<Chosen> {
   const { job, all } = await listJob(open, options);
-  const manifest = named(all, name);
+  const manifest = manifestNamed(all, name);
   if (manifest) return { job, manifest, all };
   if (all.length === 0) await open.requireJob(options.signal);
   throw new ShoalError('SHOAL_NOT_FOUND', `${describeJob(open, job)} has no checkpoint ${name}`, {
@@ -52,7 +52,7 @@ async function listJob(open: OpenStore, options: CatalogOptions) {
 }
 
 /** If several checkpoints have the name, returns the newest. */
-export function named(all: readonly Manifest[], name: string): Manifest | undefined {
+export function manifestNamed(all: readonly Manifest[], name: string): Manifest | undefined {
   if (name === 'latest') return all[0];
   const byName = all.find(({ prefix, attempt }) => prefix === name || `${prefix}@${attempt}` === name);
   return byName ?? (/^\d+$/.test(name) ? all.find(({ step }) => step === Number(name)) : undefined);

@@ -6,7 +6,7 @@ import type { ShoalContext } from '../context.js';
 import type { PlaceFlags } from './flags.js';
 import { type OpenOptions, type OpenStore, openEach, openStore } from './open.js';
 
-export interface Work extends Terminal {
+export interface CheckpointWork extends Terminal {
   readonly open: OpenStore;
 }
 
@@ -22,7 +22,7 @@ export interface Terminal {
 export async function withStore<T>(
   context: ShoalContext,
   flags: PlaceFlags & { readonly replicas?: number },
-  work: (given: Work) => Promise<T>,
+  work: (given: CheckpointWork) => Promise<T>,
   options: Pick<OpenOptions, 'create'> = {},
 ): Promise<T> {
   return withTerminal(context, flags, async (terminal) => {

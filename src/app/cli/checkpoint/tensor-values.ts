@@ -7,7 +7,7 @@ import {
   type TensorSlice,
 } from '../../../tensorflow/formats/tensor-bundle/slice.js';
 import { dtypeFromNumber, dtypeRow } from '../../../tensorflow/tensor/dtype.js';
-import { type Elements, unflatten, wordsPerElement } from '../../../tensorflow/tensor/literal.js';
+import { type Elements, unflattenLiteral, wordsPerElement } from '../../../tensorflow/tensor/literal.js';
 
 export type Value = number | bigint | boolean | string | { readonly re: number; readonly im: number };
 
@@ -32,7 +32,7 @@ export async function firstValues(
     elements = new (Words ?? Uint8Array)(own);
   }
   const have = Math.floor(elements.length / wordsPerElement(type));
-  return unflatten(elements, [Math.min(wanted, have)], type) as Value[];
+  return unflattenLiteral(elements, [Math.min(wanted, have)], type) as Value[];
 }
 
 /** The smallest slice at the start of the tensor that has at least `wanted` elements in row-major order. */

@@ -1,11 +1,11 @@
 /** The findings of `shoal doctor`: one per check. */
 
 /** `problem`: Shoal cannot run here. `warning`: it can, but something is missing or misconfigured. */
-export type Status = 'ok' | 'warning' | 'problem';
+export type FindingStatus = 'ok' | 'warning' | 'problem';
 
 export interface Finding {
   readonly name: string;
-  readonly status: Status;
+  readonly status: FindingStatus;
   /** The finding in one line. */
   readonly summary: string;
   /** How to fix it; set whenever the status is not `ok`. */

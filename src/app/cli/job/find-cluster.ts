@@ -18,12 +18,12 @@ export interface FindOptions {
   readonly cwd: string;
 }
 
-export interface Found {
+export interface FoundCluster {
   readonly addresses: readonly string[];
   readonly security: Security;
 }
 
-export function findCluster(options: FindOptions): Found {
+export function findCluster(options: FindOptions): FoundCluster {
   const { agent, dir, certs, clusterTokenFile, env, cwd } = options;
   const argv = taskArguments({
     ...(certs !== undefined && { certs }),

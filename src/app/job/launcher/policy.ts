@@ -34,7 +34,7 @@ export function judgeEnding(
   rules: RestartRules,
 ): Verdict {
   const why = describeEnding(ending);
-  const code = exitCodeOf(ending);
+  const code = exitCodeOfEnding(ending);
   if (code === EXIT.done && job !== 'ps') return { kind: 'finished' };
   const died =
     ending.signal !== null ||
@@ -50,7 +50,7 @@ export function judgeEnding(
   return { kind: 'failed', code: code === EXIT.done ? EXIT.error : code, why: `${why}; ${detail}` };
 }
 
-export function exitCodeOf({ code, signal }: Ending): number {
+export function exitCodeOfEnding({ code, signal }: Ending): number {
   if (signal === null) return code ?? EXIT.error;
   return 128 + (constants.signals[signal] ?? 0);
 }

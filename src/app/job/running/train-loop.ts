@@ -9,7 +9,7 @@ import type { LoopResult } from '../definition/job-result.js';
 import type { TrainingGraph } from '../graph/training-graph.js';
 import { stepOf } from './step-text.js';
 
-export interface LoopOptions extends Pick<TrainOptions, 'lastStep' | 'inflight' | 'logEverySecs'> {
+export interface TrainLoopOptions extends Pick<TrainOptions, 'lastStep' | 'inflight' | 'logEverySecs'> {
   /** The global step at the start. */
   readonly first: number;
   /** Runs a training step. Fails with OUT_OF_RANGE at the end of the input. */
@@ -24,7 +24,7 @@ export interface LoopOptions extends Pick<TrainOptions, 'lastStep' | 'inflight' 
 export async function trainLoop(
   session: Pick<RecoverableSession, 'recoveries'>,
   parts: TrainingGraph,
-  options: LoopOptions,
+  options: TrainLoopOptions,
 ): Promise<LoopResult> {
   const { lastStep, inflight = 1, signal, log, onStep, logEverySecs = 5 } = options;
   const { stepAfter, loss } = parts;

@@ -25,7 +25,7 @@ export function checkGatherMode(mode: unknown, what: string): void {
   throw invalid(`${what} must be 'last', 'all' or 'none'; it is ${JSON.stringify(mode)}`);
 }
 
-export interface GatherParts {
+export interface GatherSource {
   readonly store: Store;
   readonly namespace: string;
   readonly view: CheckpointView;
@@ -33,7 +33,7 @@ export interface GatherParts {
   readonly own?: DirectoryStore | undefined;
 }
 
-export interface GatherOptions {
+export interface GatherDataOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: (done: number, total: number) => void;
   readonly onDamage?: (line: string) => void;
@@ -54,9 +54,9 @@ const freeOf = async (directory: string): Promise<number> => {
 
 /** Copies what the directory lacks of a checkpoint that it shows, verified chunk by chunk. */
 export async function gatherCheckpoint(
-  { store, namespace, view, own }: GatherParts,
+  { store, namespace, view, own }: GatherSource,
   manifest: Manifest,
-  { signal, onProgress, onDamage, freeBytes = freeOf }: GatherOptions = {},
+  { signal, onProgress, onDamage, freeBytes = freeOf }: GatherDataOptions = {},
 ): Promise<Gathered> {
   const lacking = await view.lacking(manifest);
   const total = lacking.reduce((sum, { size }) => sum + size, 0);

@@ -11,7 +11,7 @@ import { crc32c } from '../../../base/bytes/crc32c.js';
 import { describeRange, RELEASE, VERSIONS, versionMismatch } from '../../../base/bytes/versions.js';
 import { isShoalError, ShoalError } from '../../../base/errors/errors.js';
 import { ConsistencySchema, STORED } from './consistency.js';
-import { damaged, decodeSealed, encodeSealed } from './sealed-json.js';
+import { damagedJson, decodeSealed, encodeSealed } from './sealed-json.js';
 import { CHUNK_BYTES } from './shard-image.js';
 
 export const MAX_MANIFEST_BYTES = 64 << 20;
@@ -122,7 +122,7 @@ export function decodeManifest(bytes: Uint8Array, source: string): Manifest {
   const result = v.safeParse(ManifestSchema, value);
   if (!result.success) {
     const [issue] = result.issues;
-    throw damaged(source, KIND, `${v.getDotPath(issue) ?? 'it'}: ${issue.message}`);
+    throw damagedJson(source, KIND, `${v.getDotPath(issue) ?? 'it'}: ${issue.message}`);
   }
   return result.output;
 }

@@ -39,15 +39,15 @@ export function decodeSealed(bytes: Uint8Array, source: string, kind: string): u
   const end = text.lastIndexOf(0x0a, text.length - 2);
   const line = text.subarray(0, Math.max(0, end));
   if (end < 0 || text.subarray(end).toString('latin1') !== sealOf(line))
-    throw damaged(source, kind, 'its checksum does not match');
+    throw damagedJson(source, kind, 'its checksum does not match');
   try {
     return JSON.parse(line.toString('utf8'));
   } catch (cause) {
-    throw damaged(source, kind, messageOf(cause));
+    throw damagedJson(source, kind, messageOf(cause));
   }
 }
 
-export function damaged(source: string, kind: string, why: string): ShoalError {
+export function damagedJson(source: string, kind: string, why: string): ShoalError {
   return new ShoalError('SHOAL_CORRUPT', `${source} is not ${kind}: ${why}`, {
     hint: 'Another task may hold a good copy; `shoal checkpoint verify` checks all of them.',
   });

@@ -15,7 +15,7 @@ import { invalid } from '../../../base/errors/errors.js';
 import {
   type BundleIndex,
   type BundleTensor,
-  combine,
+  combineSlices,
 } from '../../../tensorflow/formats/tensor-bundle/bundle-index.js';
 import { isWhole } from '../../../tensorflow/formats/tensor-bundle/slice.js';
 import { stringsHead } from '../../../tensorflow/formats/tensor-bundle/string-layout.js';
@@ -152,7 +152,7 @@ export class ShardImage {
       };
       const { key, dtype } = variable;
       const tensor = { name: key, dtype: dtypeNumber(dtype), shape, pieces: [piece] };
-      tensors.set(key, combine(tensors.get(key), tensor));
+      tensors.set(key, combineSlices(tensors.get(key), tensor));
     }
     return { index: { shards: 1, tensors }, chunks, crc32c: whole };
   }

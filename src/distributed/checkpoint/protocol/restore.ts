@@ -39,7 +39,7 @@ export type HolderWait = (
   options: { readonly why: string; readonly signal?: AbortSignal | undefined },
 ) => Promise<boolean>;
 
-export interface RestoreRequest {
+export interface RestoreSelection {
   readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
   /** Whether variables missing in the checkpoint are an error; default: true. */
   readonly strict?: boolean;
@@ -73,7 +73,7 @@ export interface RestoreReport {
 export async function restoreCheckpoint(
   context: RestoreContext,
   manifest: Manifest,
-  request: RestoreRequest,
+  request: RestoreSelection,
 ): Promise<RestoreReport> {
   const places = [...new Set(manifest.files.flatMap((file) => file.places))];
   for (;;) {
@@ -91,7 +91,7 @@ export async function restoreCheckpoint(
 async function restoreOnce(
   context: RestoreContext,
   manifest: Manifest,
-  request: RestoreRequest,
+  request: RestoreSelection,
 ): Promise<RestoreReport> {
   const { store, namespace, owner, log } = context;
   const { signal, strict = true, readsInput = false, last = new Set<string>() } = request;
@@ -157,7 +157,7 @@ async function restoreOnce(
 async function locateFiles(
   { store, namespace }: RestoreContext,
   manifest: Manifest,
-  { signal, readsInput = false }: RestoreRequest,
+  { signal, readsInput = false }: RestoreSelection,
 ): Promise<readonly FileHealth[]> {
   const { missing, files } = await healthOf(store, namespace, manifest, { signal });
   // No variable is restored from the graph in the `.meta` file.
@@ -195,7 +195,7 @@ async function allEnded(
 export async function restoreNewest(
   context: RestoreContext,
   { manifests, unreadable }: Pick<Survey, 'manifests' | 'unreadable'>,
-  request: RestoreRequest,
+  request: RestoreSelection,
   check: (manifest: Manifest) => void = () => {},
 ): Promise<RestoreReport> {
   const failures: string[] = [];

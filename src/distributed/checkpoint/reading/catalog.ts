@@ -23,13 +23,13 @@ export interface FileHealth {
   readonly places: readonly string[];
 }
 
-export interface Health {
+export interface CheckpointHealth {
   readonly files: readonly FileHealth[];
   /** Files without a reachable copy. */
   readonly missing: readonly string[];
 }
 
-export interface ListOptions extends CatalogOptions {
+export interface CatalogListOptions extends CatalogOptions {
   /** Cache of manifests by blob name; manifests never change. Entries of removed manifests are dropped. */
   readonly known?: Map<string, Manifest>;
 }
@@ -64,7 +64,7 @@ export interface Survey {
 export async function surveyCheckpoints(
   store: Store,
   namespace: string,
-  { known = new Map(), ...options }: ListOptions = {},
+  { known = new Map(), ...options }: CatalogListOptions = {},
 ): Promise<Survey> {
   const found = new Map<string, Manifest>();
   const unreadable: UnreadableManifest[] = [];
@@ -98,7 +98,7 @@ export async function surveyCheckpoints(
 export async function listCheckpoints(
   store: Store,
   namespace: string,
-  options: ListOptions = {},
+  options: CatalogListOptions = {},
 ): Promise<Manifest[]> {
   return [...(await surveyCheckpoints(store, namespace, options)).manifests];
 }
@@ -151,7 +151,7 @@ export async function healthOf(
   namespace: string,
   manifest: Pick<Manifest, 'prefix' | 'attempt' | 'files'>,
   options: CatalogOptions = {},
-): Promise<Health> {
+): Promise<CheckpointHealth> {
   const files = await Promise.all(
     manifest.files.map(async (entry) => {
       const blob = fileBlob(namespace, manifest, entry.file);

@@ -5,7 +5,7 @@
 import { giveBlock, takeBlock } from '../../store/disk/aligned.js';
 
 /** Fills a prefix of the memory and returns the filled part; may return other memory instead. */
-export type Fetch = (memory: Uint8Array) => Promise<Uint8Array>;
+export type ChunkFetch = (memory: Uint8Array) => Promise<Uint8Array>;
 
 export interface Chunk {
   readonly bytes: Promise<Uint8Array>;
@@ -22,7 +22,7 @@ export class ChunkCache {
   readonly #entries = new Map<string, Entry>();
 
   /** The chunk of that name, fetched unless cached. Each call needs a `release`. */
-  acquire(name: string, fetch: Fetch): Chunk {
+  acquire(name: string, fetch: ChunkFetch): Chunk {
     let entry = this.#entries.get(name);
     if (!entry) {
       entry = { bytes: fetch(takeBlock()), users: 0 };

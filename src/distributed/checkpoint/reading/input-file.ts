@@ -8,7 +8,7 @@ import { RELEASE, versionMismatch } from '../../../base/bytes/versions.js';
 import { ShoalError } from '../../../base/errors/errors.js';
 import { indexFile } from '../../../tensorflow/formats/tensor-bundle/naming.js';
 import type { Manifest } from '../format/manifest.js';
-import { damaged, decodeSealed, encodeSealed } from '../format/sealed-json.js';
+import { damagedJson, decodeSealed, encodeSealed } from '../format/sealed-json.js';
 import type { VerifiedReader } from './verified-reader.js';
 
 /** Below the maximum string length of V8: JSON is parsed from a string. */
@@ -49,7 +49,7 @@ export function decodeInput(bytes: Uint8Array, source: string): InputState {
   const result = v.safeParse(InputSchema, value);
   if (result.success) return result.output;
   const [issue] = result.issues;
-  throw damaged(source, KIND, `${v.getDotPath(issue) ?? 'it'}: ${issue.message}`);
+  throw damagedJson(source, KIND, `${v.getDotPath(issue) ?? 'it'}: ${issue.message}`);
 }
 
 /** The input state of a checkpoint; null if it has none. */
@@ -63,6 +63,6 @@ export async function readInput(reader: VerifiedReader, manifest: Manifest): Pro
   }
   const { index, state } = decodeInput(await reader.read(file, 0, size), file);
   if (manifest.files.find((entry) => entry.file === indexFile(prefix))?.crc32c !== index)
-    throw damaged(file, KIND, 'it belongs to another checkpoint');
+    throw damagedJson(file, KIND, 'it belongs to another checkpoint');
   return state;
 }

@@ -23,7 +23,7 @@ import type { DamagedCopy } from '../format/read-manifest.js';
 import { CHUNK_BYTES } from '../format/shard-image.js';
 import { type Chunk, ChunkCache } from './chunk-cache.js';
 
-export interface ReaderOptions {
+export interface VerifiedReaderOptions {
   readonly namespace: string;
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
@@ -52,14 +52,14 @@ const AWAY: ReadonlySet<ShoalCode> = new Set<ShoalCode>([
 export class VerifiedReader implements RangeReader {
   readonly #store: Store;
   readonly #manifest: Manifest;
-  readonly #options: ReaderOptions;
+  readonly #options: VerifiedReaderOptions;
   readonly #files = new Map<string, OpenFile>();
   readonly #chunks = new ChunkCache();
   readonly #kept: KeptFiles | undefined;
   readonly #damaged = new Map<string, DamagedCopy>();
   #bytesRead = 0;
 
-  constructor(store: Store, manifest: Manifest, options: ReaderOptions) {
+  constructor(store: Store, manifest: Manifest, options: VerifiedReaderOptions) {
     this.#store = store;
     this.#manifest = manifest;
     this.#options = options;

@@ -1,6 +1,6 @@
 /** What the chief asks of a process that holds variables: itself, or another one through orders. */
 import * as v from 'valibot';
-import { checked } from '../../cluster/agent/wire.js';
+import { validated } from '../../cluster/agent/wire.js';
 import type { TaskId } from '../../cluster/spec/task-id.js';
 import type { ClusterTask } from '../../cluster/task/cluster-task.js';
 import { giveLongOrder } from '../../cluster/task/long-order.js';
@@ -32,8 +32,8 @@ export const RestoreSchema = v.object({
 });
 
 export type SnapshotRequest = v.InferOutput<typeof SnapshotSchema>;
-export type WriteRequest = v.InferInput<typeof WriteSchema>;
-export type RestoreRequest = v.InferOutput<typeof RestoreSchema>;
+export type ShardWriteRequest = v.InferInput<typeof WriteSchema>;
+export type ShardRestoreRequest = v.InferOutput<typeof RestoreSchema>;
 
 const WrittenSchema = v.object({
   file: ManifestSchema.entries.files.item,
@@ -64,11 +64,11 @@ export interface ShardOwner {
   /** Takes references to the current values of the variables and keeps them. */
   snapshot(request: SnapshotRequest, options?: OwnerOptions): Promise<{ readonly bytes: number }>;
   /** Streams the snapshot to the store, reads it back unless the request declines that, and releases it. */
-  write(request: WriteRequest, options?: OwnerOptions): Promise<WrittenShard>;
+  write(request: ShardWriteRequest, options?: OwnerOptions): Promise<WrittenShard>;
   /** Releases the snapshot of an attempt, if there is one. */
   drop(attempt: string, options?: OwnerOptions): Promise<void>;
   /** Restores variables from a checkpoint. */
-  restore(request: RestoreRequest, options?: OwnerOptions): Promise<RestoredShard>;
+  restore(request: ShardRestoreRequest, options?: OwnerOptions): Promise<RestoredShard>;
 }
 
 export const ORDERS = {
@@ -89,11 +89,11 @@ export class RemoteOwner implements ShardOwner {
   }
 
   async snapshot(request: SnapshotRequest, options: OwnerOptions = {}) {
-    return checked(SnapshotAnswer, await this.#long(ORDERS.snapshot, request, options), this.#what);
+    return validated(SnapshotAnswer, await this.#long(ORDERS.snapshot, request, options), this.#what);
   }
 
-  async write(request: WriteRequest, options: OwnerOptions = {}): Promise<WrittenShard> {
-    return checked(WrittenSchema, await this.#long(ORDERS.write, request, options), this.#what);
+  async write(request: ShardWriteRequest, options: OwnerOptions = {}): Promise<WrittenShard> {
+    return validated(WrittenSchema, await this.#long(ORDERS.write, request, options), this.#what);
   }
 
   async drop(attempt: string, { signal }: OwnerOptions = {}): Promise<void> {
@@ -105,8 +105,8 @@ export class RemoteOwner implements ShardOwner {
     );
   }
 
-  async restore(request: RestoreRequest, options: OwnerOptions = {}): Promise<RestoredShard> {
-    return checked(RestoredSchema, await this.#long(ORDERS.restore, request, options), this.#what);
+  async restore(request: ShardRestoreRequest, options: OwnerOptions = {}): Promise<RestoredShard> {
+    return validated(RestoredSchema, await this.#long(ORDERS.restore, request, options), this.#what);
   }
 
   get #what(): string {

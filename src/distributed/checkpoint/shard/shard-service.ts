@@ -12,7 +12,7 @@ import { dataFile } from '../../../tensorflow/formats/tensor-bundle/naming.js';
 import { DTYPES } from '../../../tensorflow/tensor/dtype.js';
 import { sizeOf } from '../../../tensorflow/tensor/shape.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
-import { checked } from '../../cluster/agent/wire.js';
+import { validated } from '../../cluster/agent/wire.js';
 import type { ClusterTask } from '../../cluster/task/cluster-task.js';
 import { onLongOrder } from '../../cluster/task/long-order.js';
 import { readBackMismatch } from '../../store/disk/directory-store.js';
@@ -28,19 +28,19 @@ import {
   ORDERS,
   type OwnerOptions,
   type RestoredShard,
-  type RestoreRequest,
   RestoreSchema,
   type ShardOwner,
+  type ShardRestoreRequest,
+  type ShardWriteRequest,
   type SnapshotRequest,
   SnapshotSchema,
-  type WriteRequest,
   WriteSchema,
   type WrittenShard,
 } from './shard-owner.js';
-import type { VariableAccess } from './variable-access.js';
+import type { SessionVariableAccess } from './variable-access.js';
 
 export interface ShardServiceOptions {
-  readonly access: VariableAccess;
+  readonly access: SessionVariableAccess;
   readonly openStore: (url: string) => Store;
   /** How long a snapshot is kept before it is written; default: 120 s. */
   readonly holdMs?: number;
@@ -73,15 +73,15 @@ export class ShardService implements ShardOwner {
   /** Registers the handlers of the chief's orders. */
   serve(task: ClusterTask): this {
     onLongOrder(task, ORDERS.snapshot, (payload, context) =>
-      this.snapshot(checked(SnapshotSchema, payload, 'order'), context),
+      this.snapshot(validated(SnapshotSchema, payload, 'order'), context),
     );
     onLongOrder(task, ORDERS.write, (payload, context) =>
-      this.write(checked(WriteSchema, payload, 'order'), context),
+      this.write(validated(WriteSchema, payload, 'order'), context),
     );
     onLongOrder(task, ORDERS.restore, (payload, context) =>
-      this.restore(checked(RestoreSchema, payload, 'order'), context),
+      this.restore(validated(RestoreSchema, payload, 'order'), context),
     );
-    task.onOrder(ORDERS.drop, (payload) => this.drop(checked(DropSchema, payload, 'order').attempt));
+    task.onOrder(ORDERS.drop, (payload) => this.drop(validated(DropSchema, payload, 'order').attempt));
     return this;
   }
 
@@ -114,7 +114,7 @@ export class ShardService implements ShardOwner {
     return { bytes: image.size };
   }
 
-  async write(request: WriteRequest, options: OwnerOptions = {}): Promise<WrittenShard> {
+  async write(request: ShardWriteRequest, options: OwnerOptions = {}): Promise<WrittenShard> {
     const { signal } = options;
     const held = this.#held;
     if (held?.attempt !== request.attempt || held.writing) {
@@ -130,7 +130,7 @@ export class ShardService implements ShardOwner {
 
   async #write(
     held: Held,
-    request: WriteRequest,
+    request: ShardWriteRequest,
     { signal, onProgress, orderedBy }: OwnerOptions,
   ): Promise<WrittenShard> {
     const store = this.#options.openStore(request.store);
@@ -172,7 +172,7 @@ export class ShardService implements ShardOwner {
   }
 
   /** Restores run one after another: an aborted one cannot overwrite values of the next. */
-  restore(request: RestoreRequest, options: OwnerOptions = {}): Promise<RestoredShard> {
+  restore(request: ShardRestoreRequest, options: OwnerOptions = {}): Promise<RestoredShard> {
     const before = this.#restoring;
     const work = (async () => {
       await before;
@@ -183,7 +183,7 @@ export class ShardService implements ShardOwner {
   }
 
   /** Values are read while the previous one is assigned: this needs memory for two large values. */
-  async #restore(request: RestoreRequest, { signal, onProgress }: OwnerOptions): Promise<RestoredShard> {
+  async #restore(request: ShardRestoreRequest, { signal, onProgress }: OwnerOptions): Promise<RestoredShard> {
     throwIfAborted('A restore', signal);
     const { manifest, namespace, variables } = request;
     const notices: string[] = [];

@@ -16,7 +16,7 @@ export interface AccessOptions {
   readonly timeoutMs?: number;
 }
 
-export interface VariableAccess {
+export interface SessionVariableAccess {
   /** The values of all; consistent if there are no concurrent writes. The caller disposes them. */
   read(variables: readonly SavedVariable[], options?: AccessOptions): Promise<Tensor[]>;
   assign(variable: SavedVariable, value: Tensor, options?: AccessOptions): Promise<void>;
@@ -30,7 +30,7 @@ interface Ops {
 }
 
 /** Access through ops that are created once per variable. */
-abstract class OpAccess implements VariableAccess {
+abstract class OpAccess implements SessionVariableAccess {
   readonly #ops = new Map<string, Ops>();
 
   protected abstract session(): Runner;

@@ -14,11 +14,11 @@ import { guarded, sourceOf } from '../../store/sources.js';
 import type {
   BlobDigest,
   BlobInfo,
-  PlaceOptions,
+  PlacedCallOptions,
   PutOptions,
   ReadIntoOptions,
-  ReadOptions,
   StoreCallOptions,
+  StoreReadOptions,
 } from '../../store/store.js';
 
 export interface Disk {
@@ -57,7 +57,7 @@ class FullDirectory extends DirectoryStore {
     if (broken === 'look' || (isRead && broken === 'read')) await inputOutputError();
   }
 
-  override async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
+  override async *read(name: string, options: StoreReadOptions = {}): AsyncGenerator<Uint8Array> {
     await this.#look(name, true);
     yield* super.read(name, options);
   }
@@ -70,12 +70,12 @@ class FullDirectory extends DirectoryStore {
     await super.readInto(name, into, options);
   }
 
-  override async stat(name: string, options: PlaceOptions = {}): Promise<BlobInfo | undefined> {
+  override async stat(name: string, options: PlacedCallOptions = {}): Promise<BlobInfo | undefined> {
     await this.#look(name, false);
     return super.stat(name, options);
   }
 
-  override async digest(name: string, options: PlaceOptions = {}): Promise<BlobDigest> {
+  override async digest(name: string, options: PlacedCallOptions = {}): Promise<BlobDigest> {
     await this.#look(name, true);
     return super.digest(name, options);
   }

@@ -2,18 +2,18 @@
 import type { Duplex } from 'node:stream';
 import { decodeVersions, type Speaker, VERSIONS_HEADER } from '../../../base/bytes/versions.js';
 import type { Identity } from '../membership/map.js';
-import type { Message } from '../membership/types.js';
+import type { MembershipMessage } from '../membership/types.js';
 import { callerHeader } from './blobs/blob-access.js';
 import { BlobClient } from './blobs/blob-client.js';
 import { HttpPeer, PeerError, type PeerOptions } from './http-peer.js';
 import { prepareSocket, streamPath, TASK_HEADER, upgradeToken } from './streams.js';
 import {
   type ClusterStatus,
-  checked,
-  type Health,
   HealthSchema,
   MessageSchema,
   StatusSchema,
+  type TaskHealth,
+  validated,
 } from './wire.js';
 
 export interface AgentClientOptions extends PeerOptions {
@@ -71,7 +71,7 @@ export class AgentClient {
     return this.#peer.label;
   }
 
-  async health(options: AgentCallOptions = {}): Promise<Health> {
+  async health(options: AgentCallOptions = {}): Promise<TaskHealth> {
     return this.#checked(HealthSchema, await this.#get('/health', options));
   }
 
@@ -88,9 +88,9 @@ export class AgentClient {
   /** One membership exchange. Not retried: membership handles the failure. */
   async exchange(
     kind: 'announce' | 'heartbeat' | 'probe',
-    message: Message,
+    message: MembershipMessage,
     { timeoutMs = TIMEOUT_MS, signal }: AgentCallOptions = {},
-  ): Promise<Message> {
+  ): Promise<MembershipMessage> {
     const answer = await this.#peer.json({
       ...post({ cluster: this.#cluster, message }),
       path: `/membership/${kind}`,
@@ -183,8 +183,8 @@ export class AgentClient {
     return this.#peer.json({ path, timeoutMs, signal, once });
   }
 
-  #checked<S extends Parameters<typeof checked>[0]>(schema: S, value: unknown) {
-    return checked(schema, value, `response of ${this.label}`);
+  #checked<S extends Parameters<typeof validated>[0]>(schema: S, value: unknown) {
+    return validated(schema, value, `response of ${this.label}`);
   }
 }
 

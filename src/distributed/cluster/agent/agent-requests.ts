@@ -68,7 +68,7 @@ export function queryOf(request: IncomingMessage): URLSearchParams {
   return new URLSearchParams(at < 0 ? '' : url.slice(at + 1));
 }
 
-export interface ByteRange {
+export interface BlobRange {
   readonly start: number;
   /** Exclusive. */
   readonly end: number;
@@ -78,7 +78,7 @@ export interface ByteRange {
  * The range `[start, end)` of a Range header: the complete body when there is no header or its form is not
  * supported, undefined when the range is not satisfiable.
  */
-export function rangeOf(header: string | undefined, size: number): ByteRange | undefined {
+export function rangeOf(header: string | undefined, size: number): BlobRange | undefined {
   const match = /^bytes=(\d{0,16})-(\d{0,16})$/.exec(header ?? '');
   if (match === null || match[0] === 'bytes=-') return { start: 0, end: size };
   const [, first = '', last = ''] = match;

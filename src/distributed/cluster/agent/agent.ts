@@ -19,7 +19,7 @@ import type { Log } from '../../../base/text/log.js';
 import { Uploads } from '../../store/disk/blob-upload.js';
 import { SWEEP_EVERY_MS, sweepHourly } from '../../store/disk/sweeping.js';
 import type { Identity } from '../membership/map.js';
-import type { Message } from '../membership/types.js';
+import type { MembershipMessage } from '../membership/types.js';
 import { type Address, formatAddress, isLoopback } from '../spec/address.js';
 import { mayClaim, type Security, serverTls } from '../spec/security.js';
 import type { TaskId } from '../spec/task-id.js';
@@ -36,13 +36,13 @@ import type { Traffic } from './traffic.js';
 import { versionCheck } from './version-check.js';
 import {
   type ClusterStatus,
-  checked,
   ExchangeSchema,
   encodeError,
-  type Health,
   OrderName,
   OrderSchema,
   PulseSchema,
+  type TaskHealth,
+  validated,
 } from './wire.js';
 
 export interface AgentLimits extends GateLimits, StrangerLimits {
@@ -97,10 +97,10 @@ export type RequestHandler = OrderHandler;
 export type OrderHandler = (payload: unknown, context: OrderContext) => Promise<unknown> | unknown;
 
 export interface AgentHooks {
-  health(): Health;
+  health(): TaskHealth;
   status(): ClusterStatus;
   /** Processes a peer's message and returns the reply; `complete`: the reply includes the complete member map. */
-  exchange(message: Message, complete: boolean): Message;
+  exchange(message: MembershipMessage, complete: boolean): MembershipMessage;
   /** Why an order of this sender is refused; undefined when it is accepted. */
   judge(from: Identity): string | undefined;
   /** Why a request of this sender is refused; undefined when it is accepted. */
@@ -150,7 +150,7 @@ export class Agent {
   readonly #closing: AbortController;
   readonly #gate: Pick<Gate, 'active' | 'transferredAt'>;
 
-  constructor(server: Server, address: Address, parts: AgentParts) {
+  constructor(server: Server, address: Address, parts: AgentState) {
     this.server = server;
     this.address = address;
     this.uploads = parts.uploads;
@@ -169,14 +169,14 @@ export class Agent {
 
   /** Registers the handler of an order. */
   onOrder(name: string, handler: OrderHandler): void {
-    checked(OrderName, name, 'order');
+    validated(OrderName, name, 'order');
     if (this.#orders.has(name)) throw invalid(`order ${name} already has a handler`);
     this.#orders.set(name, handler);
   }
 
   /** Registers the handler of a request; returns the function that removes it. */
   onRequest(name: string, handler: RequestHandler): () => void {
-    checked(OrderName, name, 'request');
+    validated(OrderName, name, 'request');
     if (this.#requests.has(name)) throw invalid(`request ${name} already has a handler`);
     this.#requests.set(name, handler);
     return () => void this.#requests.delete(name);
@@ -214,7 +214,7 @@ export class Agent {
   }
 }
 
-interface AgentParts {
+interface AgentState {
   readonly uploads: Uploads | undefined;
   readonly orders: Map<string, OrderHandler>;
   readonly requests: Map<string, RequestHandler>;
@@ -381,7 +381,7 @@ function claimOf({ cluster, security }: AgentOptions) {
 function routes(
   options: AgentOptions,
   limits: AgentLimits,
-  { orders, requests, admissions }: Pick<AgentParts, 'orders' | 'requests' | 'admissions'>,
+  { orders, requests, admissions }: Pick<AgentState, 'orders' | 'requests' | 'admissions'>,
   closing: AbortSignal,
 ) {
   const { hooks } = options;
@@ -400,7 +400,7 @@ function routes(
     const { incoming } = c.env;
     const kind = c.req.param('kind');
     const bounds = { maxBytes: limits.maxMessageBytes, timeoutMs: limits.bodyTimeoutMs, budget };
-    const { cluster: name, message } = checked(ExchangeSchema, await readJson(incoming, bounds), 'message');
+    const { cluster: name, message } = validated(ExchangeSchema, await readJson(incoming, bounds), 'message');
     const { task, incarnation, nonce } = message.from;
     claim(incoming, name, task);
     if (kind === 'heartbeat') {
@@ -416,7 +416,7 @@ function routes(
   app.post('/membership/pulse', async (c) => {
     const { incoming } = c.env;
     const bounds = { maxBytes: limits.maxAskBytes, timeoutMs: limits.bodyTimeoutMs, budget };
-    const { cluster: name, from } = checked(PulseSchema, await readJson(incoming, bounds), 'pulse');
+    const { cluster: name, from } = validated(PulseSchema, await readJson(incoming, bounds), 'pulse');
     claim(incoming, name, from.task);
     hooks.pulse?.(from);
     return c.json(null);
@@ -447,9 +447,9 @@ function routes(
 
   app.post('/orders/:name', async (c) => {
     const { incoming, outgoing } = c.env;
-    const name = checked(OrderName, c.req.param('name'), 'order');
+    const name = validated(OrderName, c.req.param('name'), 'order');
     const bounds = { maxBytes: limits.maxOrderBytes, timeoutMs: limits.bodyTimeoutMs, budget };
-    const order = checked(OrderSchema, await readJson(incoming, bounds), 'order');
+    const order = validated(OrderSchema, await readJson(incoming, bounds), 'order');
     claim(incoming, order.cluster, order.from.task);
     const refused = hooks.judge(order.from);
     if (refused !== undefined) {
@@ -463,9 +463,9 @@ function routes(
 
   app.post('/requests/:name', async (c) => {
     const { incoming, outgoing } = c.env;
-    const name = checked(OrderName, c.req.param('name'), 'request');
+    const name = validated(OrderName, c.req.param('name'), 'request');
     const bounds = { maxBytes: limits.maxAskBytes, timeoutMs: limits.bodyTimeoutMs, budget };
-    const request = checked(OrderSchema, await readJson(incoming, bounds), 'request');
+    const request = validated(OrderSchema, await readJson(incoming, bounds), 'request');
     claim(incoming, request.cluster, request.from.task);
     const refused = hooks.judgeCaller(request.from);
     if (refused !== undefined) {

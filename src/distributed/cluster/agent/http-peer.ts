@@ -53,7 +53,7 @@ export interface PeerOptions {
   readonly traffic?: Traffic;
 }
 
-export interface CallOptions {
+export interface PeerCallOptions {
   readonly method?: string;
   readonly path: string;
   readonly headers?: OutgoingHttpHeaders;
@@ -63,7 +63,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-type UpgradeOptions = Pick<CallOptions, 'path' | 'headers' | 'timeoutMs' | 'signal'>;
+type UpgradeOptions = Pick<PeerCallOptions, 'path' | 'headers' | 'timeoutMs' | 'signal'>;
 
 interface Upgraded {
   readonly socket: Duplex;
@@ -105,7 +105,7 @@ export class HttpPeer {
   }
 
   /** One call. Returns a response with a success status, 412 or 416; the caller reads its body. */
-  async call(options: CallOptions): Promise<IncomingMessage> {
+  async call(options: PeerCallOptions): Promise<IncomingMessage> {
     throwIfAborted(`a call to ${this.label}`, options.signal);
     const answer = await this.#sendUntilAccepted(options);
     const status = answer.statusCode ?? 0;
@@ -175,7 +175,7 @@ export class HttpPeer {
    * Resends a request that the peer rejected with 429, until the call's deadline. The peer has not processed such a
    * request, so resending is safe for requests that are not idempotent too.
    */
-  async #sendUntilAccepted(options: CallOptions): Promise<IncomingMessage> {
+  async #sendUntilAccepted(options: PeerCallOptions): Promise<IncomingMessage> {
     const end = performance.now() + options.timeoutMs;
     for (;;) {
       const answer = await this.#send(options);
@@ -188,7 +188,7 @@ export class HttpPeer {
   }
 
   /** Retries transient failures. For idempotent calls. */
-  async callAgain(options: CallOptions, attempts = 3): Promise<IncomingMessage> {
+  async callAgain(options: PeerCallOptions, attempts = 3): Promise<IncomingMessage> {
     for (let attempt = 0; ; attempt++) {
       try {
         return await this.call(options);
@@ -200,7 +200,7 @@ export class HttpPeer {
   }
 
   async json(
-    options: CallOptions & { readonly once?: boolean; readonly maxBytes?: number },
+    options: PeerCallOptions & { readonly once?: boolean; readonly maxBytes?: number },
   ): Promise<unknown> {
     const answer = await (options.once ? this.call(options) : this.callAgain(options));
     const { maxBytes = 256 << 20, timeoutMs } = options;
@@ -250,7 +250,10 @@ export class HttpPeer {
   }
 
   /** A request on a connection of the pool, or, without a pool, on one of its own. */
-  #request(options: Pick<CallOptions, 'method' | 'path' | 'headers'>, pool: Agent | false): ClientRequest {
+  #request(
+    options: Pick<PeerCallOptions, 'method' | 'path' | 'headers'>,
+    pool: Agent | false,
+  ): ClientRequest {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `the connection to ${this.label} is closed`);
     const { host, port } = parseAddress(this.address);
     const { security, traffic, caller } = this.#options;
@@ -279,7 +282,7 @@ export class HttpPeer {
     body,
     timeoutMs,
     signal,
-  }: CallOptions): Promise<IncomingMessage> {
+  }: PeerCallOptions): Promise<IncomingMessage> {
     const { onDisconnect } = this.#options;
     const length = typeof body === 'string' ? { 'content-length': Buffer.byteLength(body) } : {};
     const request = this.#request({ method, path, headers: { ...length, ...headers } }, this.#agent);

@@ -12,7 +12,7 @@ import { AgentClient } from './agent-client.js';
 import { PeerError } from './http-peer.js';
 import type { Traffic } from './traffic.js';
 
-export type Call = Extract<Effect, { type: 'heartbeat' | 'probe' | 'announce' | 'check' }>;
+export type PeerCall = Extract<Effect, { type: 'heartbeat' | 'probe' | 'announce' | 'check' }>;
 
 export interface LinkOptions {
   readonly cluster: string;
@@ -58,7 +58,7 @@ export class Links {
   }
 
   /** Makes the call and dispatches its outcome, then resolves. Never rejects. */
-  call(call: Call, timeoutMs = this.#options.timeoutMs): Promise<void> {
+  call(call: PeerCall, timeoutMs = this.#options.timeoutMs): Promise<void> {
     const key =
       call.type === 'check'
         ? `check ${call.to} ${call.claim.incarnation} ${call.claim.nonce} ${call.address}`
@@ -74,14 +74,14 @@ export class Links {
     return mine.done;
   }
 
-  async #repeat(call: Call, key: string, timeoutMs: number): Promise<void> {
+  async #repeat(call: PeerCall, key: string, timeoutMs: number): Promise<void> {
     await this.#once(call, timeoutMs);
     const again = this.#inflight.get(key)?.again;
     this.#inflight.delete(key);
     if (again !== undefined && !this.#stop.signal.aborted) await this.call(call, again);
   }
 
-  async #once(call: Call, timeoutMs: number): Promise<void> {
+  async #once(call: PeerCall, timeoutMs: number): Promise<void> {
     const { state, dispatch, now } = this.#options;
     const { type, to, address } = call;
     const checked = (answered: boolean) => {

@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ShoalError } from '../../../base/errors/errors.js';
 import { liveHandles } from '../../../tensorflow/native/handle.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
-import { Connection, type Message } from '../../engine/wire/connection.js';
+import { Connection, type WireMessage } from '../../engine/wire/connection.js';
 import { initCerts, issueCert } from '../spec/certs.js';
 import { loadTls, type Security, tokenSecurity } from '../spec/security.js';
 import { taskId } from '../spec/task-id.js';
@@ -322,7 +322,7 @@ describe('a connection on a stream', () => {
       const before = liveHandles().tensor;
       const made = await agent({ security: server });
       made.agent.onUpgrade('tensors', (socket, { label, head }) => {
-        const onMessage = (message: Message) => {
+        const onMessage = (message: WireMessage) => {
           answering.send(message);
           for (const tensor of message.tensors) tensor.dispose();
         };
@@ -330,14 +330,14 @@ describe('a connection on a stream', () => {
       });
       const { socket, label, head } = await made.client(client).upgrade('tensors', worker, BOUNDS);
       const limits = { maxQueuedBytes: Number.POSITIVE_INFINITY };
-      let answered = (_: Message) => {};
+      let answered = (_: WireMessage) => {};
       let connection!: Connection;
       const closed = new Promise<ShoalError>((onClose) => {
-        const onMessage = (message: Message) => answered(message);
+        const onMessage = (message: WireMessage) => answered(message);
         connection = new Connection(socket, { label, limits, onMessage, onClose }, head);
       });
       const send = (tensors: Tensor[]) => {
-        const answer = new Promise<Message>((done) => {
+        const answer = new Promise<WireMessage>((done) => {
           answered = done;
         });
         connection.send({ kind: 1, id: 2, head: new Uint8Array(0), tensors });

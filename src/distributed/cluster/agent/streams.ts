@@ -20,7 +20,7 @@ import type { Identity } from '../membership/map.js';
 import type { TaskId } from '../spec/task-id.js';
 import type { Admission, Admissions } from './admissions.js';
 import { callerOf } from './blobs/blob-access.js';
-import { checked, OrderName } from './wire.js';
+import { OrderName, validated } from './wire.js';
 
 /** The header of the response that names the responding task. */
 export const TASK_HEADER = 'x-shoal-task';
@@ -70,7 +70,7 @@ export class Streams {
 
   /** Registers the handler of a protocol; returns the function that removes it. */
   handle(protocol: string, handler: StreamHandler): () => void {
-    checked(OrderName, protocol, 'stream protocol');
+    validated(OrderName, protocol, 'stream protocol');
     if (this.#handlers.has(protocol)) throw invalid(`stream protocol ${protocol} already has a handler`);
     this.#handlers.set(protocol, handler);
     return () => void this.#handlers.delete(protocol);
@@ -80,7 +80,7 @@ export class Streams {
   accept(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const [, name = ''] = /^\/streams\/([^/?]+)$/.exec(request.url ?? '') ?? [];
     if (name === '') throw new ShoalError('SHOAL_NOT_FOUND', 'no such route');
-    const protocol = checked(OrderName, name, 'stream protocol');
+    const protocol = validated(OrderName, name, 'stream protocol');
     if (request.headers.upgrade !== upgradeToken(protocol)) {
       throw invalid(`stream ${protocol} needs the header Upgrade: ${upgradeToken(protocol)}`);
     }

@@ -75,7 +75,7 @@ export const HealthSchema = v.object({
   host: v.string(),
   uptimeMs: v.number(),
 });
-export type Health = v.InferOutput<typeof HealthSchema>;
+export type TaskHealth = v.InferOutput<typeof HealthSchema>;
 
 export const StatusSchema = v.object({
   cluster: v.string(),
@@ -170,7 +170,7 @@ export function decodeError(body: string, peer: string, details: ErrorDetails = 
 }
 
 /** Validates a value received over the wire; `what` names it in the error. */
-export function checked<S extends v.GenericSchema>(
+export function validated<S extends v.GenericSchema>(
   schema: S,
   value: unknown,
   what: string,

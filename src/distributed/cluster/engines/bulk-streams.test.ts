@@ -9,7 +9,7 @@ import type { BulkChannel } from '../../engine/wire/bulk-channel.js';
 import type { StreamContext, StreamHandler } from '../agent/streams.js';
 import { Traffic } from '../agent/traffic.js';
 import { taskId } from '../spec/task-id.js';
-import { BulkStreams, isPlain } from './bulk-streams.js';
+import { BulkStreams, isUnencrypted } from './bulk-streams.js';
 
 const PS = taskId('ps', 0);
 const WORKER = { task: taskId('worker', 0), incarnation: 1, nonce: 'a' };
@@ -134,9 +134,9 @@ it('a caller sends the token, and has a descriptor that Node does not close', as
 
 it('an encrypted connection has no bulk channel', async () => {
   const { client } = await pairs.pair();
-  expect(isPlain(client)).toBe(true);
+  expect(isUnencrypted(client)).toBe(true);
   const encrypted = new TLSSocket(client);
-  expect(isPlain(encrypted)).toBe(false);
+  expect(isUnencrypted(encrypted)).toBe(false);
   const task = new FakeTask();
   task.next = encrypted as unknown as Socket;
   const count = () => (process.platform === 'linux' ? readdirSync('/proc/self/fd').length : 0);

@@ -31,7 +31,7 @@ interface Expected {
 }
 
 /** Whether tensors of this connection may take a bulk channel: encrypted bytes have to pass through Node. */
-export const isPlain = (socket: Duplex): socket is Socket =>
+export const isUnencrypted = (socket: Duplex): socket is Socket =>
   hasDescriptors && socket instanceof Socket && (socket as TLSSocket).encrypted !== true;
 
 export class BulkStreams {
@@ -61,7 +61,7 @@ export class BulkStreams {
     const { socket, head } = await this.#task.openStream(task, PROTOCOL, { timeoutMs: OPEN_MS });
     let descriptor: number | undefined;
     try {
-      if (!isPlain(socket) || head.length > 0)
+      if (!isUnencrypted(socket) || head.length > 0)
         throw new ShoalError('SHOAL_CORRUPT', `${task} sent bytes first`);
       descriptor = duplicateOf(socket);
       const written = new Promise<void>((resolve, reject) => {
@@ -90,7 +90,7 @@ export class BulkStreams {
     });
     const key = token.toString('hex');
     const expected = this.#expected.get(key);
-    if (expected?.nonce !== from.nonce || !isPlain(socket)) {
+    if (expected?.nonce !== from.nonce || !isUnencrypted(socket)) {
       throw new ShoalError('SHOAL_FORBIDDEN', 'its token is unknown');
     }
     this.#expected.delete(key);

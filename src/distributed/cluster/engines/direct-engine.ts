@@ -13,7 +13,7 @@ import type { DeviceSpec } from '../../../tensorflow/graph/device.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import { DirectSession } from '../../engine/direct-session.js';
 import { StageHost } from '../../engine/host/stage-host.js';
-import type { Placement } from '../../engine/partition/placement.js';
+import type { RunPlacement } from '../../engine/partition/placement.js';
 import type { BulkDialer } from '../../engine/remote/bulk-opening.js';
 import { RemoteStages } from '../../engine/remote/remote-stages.js';
 import { StageService } from '../../engine/remote/stage-service.js';
@@ -23,8 +23,8 @@ import type { Identity } from '../membership/map.js';
 import type { Member } from '../membership/types.js';
 import { parseTaskId, type TaskId, taskId } from '../spec/task-id.js';
 import type { ClusterTask } from '../task/cluster-task.js';
-import { BulkStreams, isPlain } from './bulk-streams.js';
-import type { Engine, EngineSession, LocalSession, OpenSessionOptions } from './engine.js';
+import { BulkStreams, isUnencrypted } from './bulk-streams.js';
+import type { Engine, EngineSession, EngineSessionOptions, LocalSession } from './engine.js';
 
 const PROTOCOL = 'stages';
 const CONNECT_MS = 5000;
@@ -93,7 +93,7 @@ export class DirectEngine implements Engine {
       label,
       head,
       version: commonVersion(VERSIONS.stages, versions.stages),
-      bulk: isPlain(socket) ? this.#bulk.listenerFor(from) : undefined,
+      bulk: isUnencrypted(socket) ? this.#bulk.listenerFor(from) : undefined,
       onClose: () => void service.ended.then(() => this.#services.delete(service)),
     });
     this.#services.set(service, from);
@@ -131,7 +131,7 @@ export class DirectEngine implements Engine {
   async openSession(
     graph: Graph,
     ps: readonly Member[],
-    { config, timeoutMs, signal }: OpenSessionOptions,
+    { config, timeoutMs, signal }: EngineSessionOptions,
   ): Promise<EngineSession> {
     const host = this.#hostWith(config);
     await Promise.all(ps.map((member) => this.#connect(member, { timeoutMs, signal })));
@@ -153,7 +153,7 @@ export class DirectEngine implements Engine {
   /** The connection to a member, opened if there is none. Others may wait for it too: the signal ends this wait only. */
   #connect(
     { task, nonce }: Member,
-    { timeoutMs, signal }: Pick<OpenSessionOptions, 'timeoutMs' | 'signal'> = {},
+    { timeoutMs, signal }: Pick<EngineSessionOptions, 'timeoutMs' | 'signal'> = {},
   ): Promise<void> {
     let link = this.#links.get(task);
     if (!link || link.nonce !== nonce || link.stages?.closed) {
@@ -189,7 +189,7 @@ export class DirectEngine implements Engine {
         timeoutMs: CONNECT_MS,
       });
       const version = commonVersion(VERSIONS.stages, versions.stages);
-      const bulk = isPlain(socket) ? this.#bulkDialer(task) : undefined;
+      const bulk = isUnencrypted(socket) ? this.#bulkDialer(task) : undefined;
       return new RemoteStages(socket, { task, label, head, version, bulk });
     } catch (cause) {
       // A retry does not help against wrong credentials or another release.
@@ -217,7 +217,7 @@ export class DirectEngine implements Engine {
     };
   }
 
-  #placement(): Placement {
+  #placement(): RunPlacement {
     const { task: self } = this.#task;
     const own = parseTaskId(self);
     const taskOf = ({ job, task }: DeviceSpec): string => {

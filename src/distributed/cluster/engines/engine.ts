@@ -10,7 +10,7 @@ import type { TargetSession } from '../../../tensorflow/session/targets.js';
 import type { Member } from '../membership/types.js';
 import type { EngineKind } from '../spec/config.js';
 
-export interface OpenSessionOptions extends WaitOptions {
+export interface EngineSessionOptions extends WaitOptions {
   readonly config?: ConfigProto | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface Engine {
   readonly description: string;
   /** Rejects if the member cannot take part in runs now. */
   probe(member: Member): Promise<void>;
-  openSession(graph: Graph, ps: readonly Member[], options: OpenSessionOptions): Promise<EngineSession>;
+  openSession(graph: Graph, ps: readonly Member[], options: EngineSessionOptions): Promise<EngineSession>;
   openLocal(): LocalSession;
   /** Before a run: rejects if this process may have been replaced. Undefined if there is no doubt. */
   confirmCurrent(): Promise<void> | undefined;

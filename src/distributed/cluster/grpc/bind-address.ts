@@ -11,7 +11,7 @@ import { isIPv4 } from 'node:net';
 import type { Pointer } from '../../../tensorflow/native/library/c-api.js';
 import koffi from '../../../tensorflow/native/library/ffi.js';
 import { library } from '../../../tensorflow/native/library/library.js';
-import { addressOf, openJumpSlot } from './jump-slot.js';
+import { openJumpSlot, symbolAddress } from './jump-slot.js';
 
 const AF_INET = 2;
 const AF_INET6 = 10;
@@ -66,7 +66,7 @@ export function confineBinds<T>(address: string, start: () => T): Confined<T> {
 function bindSlot() {
   if (process.platform !== 'linux') return { why: `not supported on ${process.platform}` };
   const { located } = library();
-  const [inside, target] = [addressOf(located.ccPath, 'TF_NewServer'), addressOf(null, 'bind')];
+  const [inside, target] = [symbolAddress(located.ccPath, 'TF_NewServer'), symbolAddress(null, 'bind')];
   if (inside === undefined || target === undefined)
     return { why: 'the library does not export the gRPC server' };
   return openJumpSlot({ path: located.ccPath, inside, symbol: 'bind', target });

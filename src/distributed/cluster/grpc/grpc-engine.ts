@@ -5,7 +5,7 @@ import { messageOf, ShoalError } from '../../../base/errors/errors.js';
 import type { ConfigProto } from '../../../base/proto/generated/config_pb.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import { Session } from '../../../tensorflow/session/session.js';
-import type { Engine, LocalSession, OpenSessionOptions } from '../engines/engine.js';
+import type { Engine, EngineSessionOptions, LocalSession } from '../engines/engine.js';
 import type { Member } from '../membership/types.js';
 import { parseAddress } from '../spec/address.js';
 import { clusterConfig } from '../spec/cluster-config.js';
@@ -19,7 +19,7 @@ const PROBE_MS = 2000;
 /** A process that did not run for this long may have been replaced. */
 const SUSPENDED_MS = 500;
 
-export interface GrpcEngineParts {
+export interface GrpcEngineOptions {
   readonly task: ClusterTask;
   readonly tensorflow: TensorFlowServer;
   readonly psTasks: readonly TaskId[];
@@ -29,10 +29,10 @@ export class GrpcEngine implements Engine {
   readonly kind = 'grpc';
   /** TensorFlow keeps them too, but their functions belong to the session. */
   readonly keepsObjects = false;
-  readonly #parts: GrpcEngineParts;
+  readonly #parts: GrpcEngineOptions;
   readonly #guard: SuspensionGuard;
 
-  constructor(parts: GrpcEngineParts) {
+  constructor(parts: GrpcEngineOptions) {
     this.#parts = parts;
     this.#guard = new SuspensionGuard(parts.task, parts.psTasks, SUSPENDED_MS);
   }
@@ -80,7 +80,7 @@ export class GrpcEngine implements Engine {
   openSession(
     graph: Graph,
     _ps: readonly Member[],
-    { config, timeoutMs, signal }: OpenSessionOptions,
+    { config, timeoutMs, signal }: EngineSessionOptions,
   ): Promise<Session> {
     return Session.create({
       graph,

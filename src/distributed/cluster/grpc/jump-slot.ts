@@ -34,7 +34,7 @@ export function openJumpSlot({ path, inside, symbol, target }: JumpSlotOptions):
 }
 
 /** The address of a symbol in a loaded library; null searches all libraries. */
-export function addressOf(path: string | null, symbol: string): Pointer | undefined {
+export function symbolAddress(path: string | null, symbol: string): Pointer | undefined {
   const self = koffi.load(null);
   const dlopen = self.func('dlopen', 'void *', ['str', 'int']);
   const dlsym = self.func('dlsym', 'void *', ['void *', 'str']);

@@ -6,7 +6,7 @@ import { defines } from '../../../tensorflow/native/library/elf.js';
 import { withImageFile } from '../../../tensorflow/native/library/image-file.js';
 import { library } from '../../../tensorflow/native/library/library.js';
 import { locateTensorFlow } from '../../../tensorflow/native/library/locate.js';
-import { addressOf } from './jump-slot.js';
+import { symbolAddress } from './jump-slot.js';
 import { GET_ID, STRONG, surveyRequestIds } from './request-id-survey.js';
 import { idOnFreshThread, repairRequestIds } from './request-ids.js';
 
@@ -21,7 +21,7 @@ test('the file survey and the repair of the loaded library agree', () => {
 
 test.runIf(isLinux)('ids of different threads are distinct after the repair', () => {
   repairRequestIds();
-  const getId = addressOf(located.ccPath, GET_ID) as bigint;
+  const getId = symbolAddress(located.ccPath, GET_ID) as bigint;
   const ids = new Set(Array.from({ length: 2000 }, () => idOnFreshThread(getId)));
   expect(ids.size).toBe(2000);
 });

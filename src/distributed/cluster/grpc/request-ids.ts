@@ -9,7 +9,7 @@
 import type { Pointer } from '../../../tensorflow/native/library/c-api.js';
 import koffi from '../../../tensorflow/native/library/ffi.js';
 import { library } from '../../../tensorflow/native/library/library.js';
-import { addressOf, openJumpSlot } from './jump-slot.js';
+import { openJumpSlot, symbolAddress } from './jump-slot.js';
 import { GET_ID, STRONG, WEAK } from './request-id-survey.js';
 
 export type RequestIdRepair =
@@ -28,15 +28,15 @@ export function repairRequestIds(): RequestIdRepair {
 function repair(): RequestIdRepair {
   if (process.platform !== 'linux') return { repaired: false, why: `not supported on ${process.platform}` };
   const { located } = library();
-  const strong = addressOf(located.frameworkPath, STRONG);
+  const strong = symbolAddress(located.frameworkPath, STRONG);
   if (strong === undefined) return { repaired: false, why: 'the library has no well-seeded generator' };
-  const getId = addressOf(located.ccPath, GET_ID);
+  const getId = symbolAddress(located.ccPath, GET_ID);
   if (getId === undefined) return { repaired: false, why: 'the library does not export the id function' };
   const { word, why } = openJumpSlot({ path: located.ccPath, inside: getId, symbol: WEAK, target: strong });
   if (word === undefined) return { repaired: false, why };
   const before = word[0] as bigint;
   // Verify the slot: with a function of known result in it, ids must equal that result.
-  word[0] = addressOf(null, 'getpid') as bigint;
+  word[0] = symbolAddress(null, 'getpid') as bigint;
   const probed = idOnFreshThread(getId);
   if (probed !== BigInt(process.pid)) {
     word[0] = before;

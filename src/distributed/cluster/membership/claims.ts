@@ -11,7 +11,7 @@
 import type { TaskId } from '../spec/task-id.js';
 import type { Draft } from './draft.js';
 import { isForgotten } from './forget.js';
-import { compareIdentity, type Entry, type Identity, mergeEntries, sameIdentity } from './map.js';
+import { compareIdentity, type Identity, type MapEntry, mergeEntries, sameIdentity } from './map.js';
 import { exitWith, lowerFirst, markLeft } from './merge.js';
 import { type Claim, isPresent, type Member, type View } from './types.js';
 import { watchesAll } from './watch.js';
@@ -31,7 +31,7 @@ const FIRST_MS = 60_000;
 /** Concurrent checks that one peer can cause. */
 const MAX_CHECKS_PER_PEER = 256;
 
-export function isPlausible(draft: Draft, { task, incarnation, first }: Entry): boolean {
+export function isPlausible(draft: Draft, { task, incarnation, first }: MapEntry): boolean {
   const known = draft.members.get(task)?.incarnation ?? 0;
   return first <= incarnation && incarnation <= Math.max(known, draft.self.incarnation) + MAX_JUMP;
 }
@@ -92,7 +92,7 @@ function check(draft: Draft, claim: Claim): void {
 }
 
 /** Handles the outcome of a check. */
-export function checked(draft: Draft, claimed: Identity, answered: boolean): void {
+export function claimChecked(draft: Draft, claimed: Identity, answered: boolean): void {
   const key = keyOf(claimed);
   const claim = draft.claims.get(key);
   draft.claims.delete(key);
@@ -124,7 +124,7 @@ function ignore(draft: Draft, claim: Claim): void {
 }
 
 /** Takes a higher incarnation than a dead predecessor: peers ignore lower ones. */
-function raiseIncarnation(draft: Draft, { first, incarnation }: Entry): void {
+function raiseIncarnation(draft: Draft, { first, incarnation }: MapEntry): void {
   const { own, settled } = draft;
   // Until a peer has recorded this incarnation, its clock value is replaced by the predecessor's `first`.
   draft.changeIdentity({

@@ -1,7 +1,7 @@
 /** The working copy of one reduction: collects changes and effects, then returns the next state. */
 
 import type { TaskId } from '../spec/task-id.js';
-import { digestOf, epochOf, type Identity } from './map.js';
+import { epochOf, type Identity, mapDigest } from './map.js';
 import {
   type Claim,
   type Contact,
@@ -13,7 +13,7 @@ import {
   type Member,
   type Membership,
   type MembershipSettings,
-  type Step,
+  type Transition,
 } from './types.js';
 import { isWatched } from './watch.js';
 
@@ -135,10 +135,10 @@ export class Draft {
 
   digest(): string {
     if (!this.#changed) return this.base.digest;
-    return digestOf([...this.members.values()].filter(({ isRetired }) => !isRetired));
+    return mapDigest([...this.members.values()].filter(({ isRetired }) => !isRetired));
   }
 
-  finish(): Step {
+  finish(): Transition {
     const epoch = this.#changed ? epochOf(this.members.values()) : this.base.epoch;
     if (epoch > this.base.epoch) this.effects.push({ type: 'epoch', epoch });
     const state: Membership = {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { taskId } from '../spec/task-id.js';
-import { initialState, reduce } from './membership.js';
+import { initialState, reduceMembership } from './membership.js';
 import { membershipSettings } from './settings.js';
 import type { Event, Membership } from './types.js';
 
@@ -14,7 +14,7 @@ function entry(task: ReturnType<typeof taskId>, address: string) {
 const [ps0, ps1] = [entry(taskId('ps', 0), 'a:1'), entry(taskId('ps', 1), 'b:1')];
 
 function step(state: Membership, event: Event) {
-  const { state: next, effects } = reduce(state, event);
+  const { state: next, effects } = reduceMembership(state, event);
   return { state: next, calls: effects.map(({ type }) => type) };
 }
 

@@ -10,7 +10,7 @@ import type { Membership } from './types.js';
 /** Part of every refusal of a process that was replaced. */
 export const REPLACED = 'has been replaced';
 
-export interface Verdict {
+export interface FenceVerdict {
   readonly state: Membership;
   /** Why the work is refused; undefined when it is accepted. */
   readonly refused: string | undefined;
@@ -24,13 +24,13 @@ export function isReplacedBy(earlier: Identity, latest: Identity): boolean {
 }
 
 /** Judges work that any task may ask for, and raises the fence if it is accepted. */
-export function admit(state: Membership, from: Identity): Verdict {
+export function admit(state: Membership, from: Identity): FenceVerdict {
   const refused = refusalOf(state, from);
   return refused === undefined ? { state: raise(state, from), refused } : { state, refused };
 }
 
 /** Judges work that only the chief may ask for, and raises the fence if it is accepted. */
-export function admitOrder(state: Membership, from: Identity): Verdict {
+export function admitOrder(state: Membership, from: Identity): FenceVerdict {
   const refused = refusalOfChief(state, from);
   return refused === undefined ? { state: raise(state, from), refused } : { state, refused };
 }

@@ -8,8 +8,8 @@ import { ClusterSpec } from '../spec/cluster-spec.js';
 import { loadTls } from '../spec/security.js';
 import { taskId } from '../spec/task-id.js';
 import { type ClusterTask, joinCluster } from '../task/cluster-task.js';
-import type { Entry } from './map.js';
-import type { Message, View } from './types.js';
+import type { MapEntry } from './map.js';
+import type { MembershipMessage, View } from './types.js';
 
 const PATIENCE_MS = 60_000;
 const HEARTBEAT_MS = 100;
@@ -48,13 +48,13 @@ async function joinAs(contact?: string) {
 }
 
 /** A worker with a valid certificate that sends arbitrary messages. */
-async function send(to: ClusterTask, views: readonly View[]): Promise<Message> {
+async function send(to: ClusterTask, views: readonly View[]): Promise<MembershipMessage> {
   const client = new AgentClient({
     address: to.agentAddress,
     task: to.task,
     security: loadTls(dir, worker),
   });
-  const from: Entry = {
+  const from: MapEntry = {
     task: worker,
     incarnation: 1,
     nonce: 'liar',

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { type TaskId, taskId } from '../spec/task-id.js';
 import { isStill, type Process, World } from '../testing/membership-world.js';
 import { MOST_REMEMBERED, MOST_REPORTED } from './forget.js';
-import { digestOf } from './map.js';
-import { initialState, messageTo, reduce } from './membership.js';
+import { mapDigest } from './map.js';
+import { initialState, messageTo, reduceMembership } from './membership.js';
 import { membershipSettings } from './settings.js';
 import type { Effect, Member } from './types.js';
 
@@ -154,12 +154,12 @@ describe('tasks that are not listed', { timeout: 600_000 }, () => {
       const gone = { status: 'dead', lastSeen: 0, goneAt: i / number, pendingEvent: undefined } as const;
       members.set(task, { ...members.get(self.task)!, ...gone, task } satisfies Member);
     }
-    const { state: next } = reduce({ ...state, members }, { type: 'tick', now: 250 });
+    const { state: next } = reduceMembership({ ...state, members }, { type: 'tick', now: 250 });
     expect(next.members.size).toBe(MOST_REMEMBERED + 1);
     const { lost, members: sent } = messageTo(next, true);
     expect([lost.length, sent.length]).toEqual([MOST_REPORTED, MOST_REPORTED + 1]);
     // Those that ended last.
     expect(lost.some(({ task }) => task === taskId('worker', 10 + number - 1))).toBe(true);
-    expect(next.digest).toBe(digestOf(sent));
+    expect(next.digest).toBe(mapDigest(sent));
   });
 });

@@ -16,7 +16,7 @@ export interface Identity {
   readonly nonce: string;
 }
 
-export interface Entry extends Identity {
+export interface MapEntry extends Identity {
   /** The lowest incarnation of this task that any task has seen. */
   readonly first: number;
   readonly agentAddress: string;
@@ -31,7 +31,7 @@ export interface Entry extends Identity {
   readonly step: number | null;
 }
 
-export type EntryMap = ReadonlyMap<TaskId, Entry>;
+export type EntryMap = ReadonlyMap<TaskId, MapEntry>;
 
 export function compareIdentity(a: Omit<Identity, 'task'>, b: Omit<Identity, 'task'>): number {
   if (a.incarnation !== b.incarnation) return a.incarnation - b.incarnation;
@@ -42,17 +42,17 @@ export function sameIdentity(a: Identity, b: Identity): boolean {
   return a.task === b.task && compareIdentity(a, b) === 0;
 }
 
-function compareEntries(a: Entry, b: Entry): number {
+function compareEntries(a: MapEntry, b: MapEntry): number {
   const order = compareIdentity(a, b) || Number(a.left) - Number(b.left) || a.beat - b.beat;
   if (order !== 0) return order;
   // A task sends one entry per beat. The text makes the order total for any other input.
-  const text = ({ agentAddress, serverAddress, host, pid, step }: Entry) =>
+  const text = ({ agentAddress, serverAddress, host, pid, step }: MapEntry) =>
     JSON.stringify([agentAddress, serverAddress, host, pid, step]);
   const [left, right] = [text(a), text(b)];
   return left === right ? 0 : left < right ? -1 : 1;
 }
 
-export function mergeEntries(a: Entry, b: Entry): Entry {
+export function mergeEntries(a: MapEntry, b: MapEntry): MapEntry {
   const winner = compareEntries(a, b) >= 0 ? a : b;
   const first = Math.min(a.first, b.first);
   return winner.first === first ? winner : { ...winner, first };
@@ -72,7 +72,7 @@ export function mergeMaps(a: EntryMap, b: EntryMap): EntryMap {
  * with the same map have the same epoch. A merge only raises `incarnation` and lowers `first`, so the epoch never
  * falls. A restarted ps that reaches no peer takes its incarnation from the clock; the resulting jump is harmless.
  */
-export function epochOf(entries: Iterable<Entry>): number {
+export function epochOf(entries: Iterable<MapEntry>): number {
   let epoch = 0;
   for (const entry of entries) {
     if (parseTaskId(entry.task).job === 'ps') epoch += entry.incarnation - entry.first + 1;
@@ -81,7 +81,7 @@ export function epochOf(entries: Iterable<Entry>): number {
 }
 
 /** Equal for two tasks if and only if neither knows an incarnation that the other does not. */
-export function digestOf(entries: Iterable<Entry>): string {
+export function mapDigest(entries: Iterable<MapEntry>): string {
   const lines = [...entries].map(
     ({ task, incarnation, nonce, first, left }) => `${task} ${incarnation} ${nonce} ${first} ${left}`,
   );

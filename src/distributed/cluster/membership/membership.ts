@@ -8,10 +8,10 @@
  */
 
 import type { TaskId } from '../spec/task-id.js';
-import { checked, handleClaim, isPlausible } from './claims.js';
+import { claimChecked, handleClaim, isPlausible } from './claims.js';
 import { Draft } from './draft.js';
 import { forgetGone } from './forget.js';
-import { compareIdentity, digestOf, type Entry, epochOf, type Identity, sameIdentity } from './map.js';
+import { compareIdentity, epochOf, type Identity, type MapEntry, mapDigest, sameIdentity } from './map.js';
 import { markSeen, mergeOwnTask } from './merge.js';
 import {
   type Contact,
@@ -20,16 +20,16 @@ import {
   type LostWhy,
   type Member,
   type Membership,
+  type MembershipMessage,
   type MembershipSettings,
-  type Message,
-  type Step,
+  type Transition,
   type Via,
   type View,
 } from './types.js';
 import { isCaller, isWatched } from './watch.js';
 
 export interface InitialStateOptions {
-  readonly self: Omit<Entry, 'left' | 'beat' | 'step'>;
+  readonly self: Omit<MapEntry, 'left' | 'beat' | 'step'>;
   readonly chief: TaskId | undefined;
   readonly contacts: readonly Contact[];
   readonly settings: MembershipSettings;
@@ -39,7 +39,7 @@ export interface InitialStateOptions {
 /** The state of a task that has not contacted any peer. */
 export function initialState({ self, chief, contacts, settings, now }: InitialStateOptions): Membership {
   const { task, incarnation, nonce } = self;
-  const entry: Entry = { ...self, left: false, beat: 0, step: null };
+  const entry: MapEntry = { ...self, left: false, beat: 0, step: null };
   return {
     self: { task, incarnation, nonce },
     chief,
@@ -47,7 +47,7 @@ export function initialState({ self, chief, contacts, settings, now }: InitialSt
     settings,
     members: new Map([[task, { ...entry, status: 'alive', lastSeen: now, pendingEvent: undefined }]]),
     epoch: epochOf([entry]),
-    digest: digestOf([entry]),
+    digest: mapDigest([entry]),
     settled: false,
     fences: new Map(),
     claims: new Map(),
@@ -57,7 +57,7 @@ export function initialState({ self, chief, contacts, settings, now }: InitialSt
   };
 }
 
-export function reduce(state: Membership, event: Event): Step {
+export function reduceMembership(state: Membership, event: Event): Transition {
   if (state.over !== undefined) return { state, effects: [] };
   const draft = new Draft(state, event.now);
   if (event.type !== 'start') discountOwnSuspension(draft);
@@ -75,7 +75,7 @@ export function reduce(state: Membership, event: Event): Step {
       unreachable(draft, event);
       break;
     case 'checked':
-      checked(draft, event.claim, event.answered);
+      claimChecked(draft, event.claim, event.answered);
       break;
     case 'disconnected': {
       const member = draft.members.get(event.peer.task);
@@ -152,7 +152,7 @@ function tick(draft: Draft, step: number | null | undefined): void {
   }
 }
 
-function heard(draft: Draft, message: Message, via: Via): void {
+function heard(draft: Draft, message: MembershipMessage, via: Via): void {
   const { from } = message;
   if (!isPlausible(draft, from)) {
     const claim = { entry: from, opinion: 'alive', by: from.task } as const;
@@ -186,7 +186,7 @@ function isSuccessor({ self }: Draft, view: View): boolean {
 }
 
 /** Probes members that this task does not watch and about which a watcher disagrees, or which it does not know. */
-function hints(draft: Draft, { from, lost, members }: Message, via: Via): void {
+function hints(draft: Draft, { from, lost, members }: MembershipMessage, via: Via): void {
   if (!isWatched(draft.base, from.task)) return;
   // The watcher may have forgotten a task while this one was suspended. A new member may not be known to it yet.
   const known = via === 'announce' ? new Set(members.map(({ task }) => task)) : undefined;
@@ -242,7 +242,7 @@ export function blockedMs(member: Member, settings: MembershipSettings, now: num
 }
 
 /** The message to a peer; `complete` includes all members. A caller that was replaced receives its successor. */
-export function messageTo(state: Membership, complete: boolean, caller?: Identity): Message {
+export function messageTo(state: Membership, complete: boolean, caller?: Identity): MembershipMessage {
   const { members, self, digest } = state;
   const { status: _, ...from } = viewOf(members.get(self.task)!);
   const lost = [...members.values()]

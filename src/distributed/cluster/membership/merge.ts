@@ -1,11 +1,11 @@
 /** Merges what a task reports about itself into the state. */
 import type { Draft } from './draft.js';
-import { compareIdentity, type Entry, mergeEntries } from './map.js';
+import { compareIdentity, type MapEntry, mergeEntries } from './map.js';
 import { type Effect, isPresent, type Member } from './types.js';
 import { isWatched } from './watch.js';
 
 /** Merges a report of another process of this task: the higher incarnation stays. */
-export function mergeOwnTask(draft: Draft, entry: Entry): void {
+export function mergeOwnTask(draft: Draft, entry: MapEntry): void {
   if (compareIdentity(entry, draft.own) <= 0) lowerFirst(draft, draft.own, entry.first);
   else exitWith(draft, { kind: 'superseded', by: entry });
 }
@@ -22,7 +22,7 @@ export function lowerFirst(draft: Draft, member: Member, first: number): void {
 }
 
 /** Merges a task's report about itself, which also proves that it is alive. */
-export function markSeen(draft: Draft, entry: Entry): void {
+export function markSeen(draft: Draft, entry: MapEntry): void {
   const known = draft.members.get(entry.task);
   if (known === undefined || compareIdentity(entry, known) > 0) {
     takeNewIncarnation(draft, entry, known);
@@ -44,7 +44,7 @@ export function markSeen(draft: Draft, entry: Entry): void {
   }
 }
 
-function takeNewIncarnation(draft: Draft, entry: Entry, known: Member | undefined): void {
+function takeNewIncarnation(draft: Draft, entry: MapEntry, known: Member | undefined): void {
   const merged = known === undefined ? entry : mergeEntries(known, entry);
   if (known !== undefined) supersede(draft, known, merged);
   const pendingEvent = known === undefined || known.pendingEvent === 'joined' ? 'joined' : 'replaced';
@@ -54,7 +54,7 @@ function takeNewIncarnation(draft: Draft, entry: Entry, known: Member | undefine
   else markLeft(draft, member);
 }
 
-function supersede(draft: Draft, old: Member, successor: Entry): void {
+function supersede(draft: Draft, old: Member, successor: MapEntry): void {
   if (old.pendingEvent === undefined && isPresent(old.status)) {
     draft.lose(old, 'replaced');
   }

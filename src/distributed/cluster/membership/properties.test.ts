@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type TaskId, taskId } from '../spec/task-id.js';
 import { isStill, World } from '../testing/membership-world.js';
-import { digestOf, type Entry, type EntryMap, epochOf, mergeMaps } from './map.js';
+import { type EntryMap, epochOf, type MapEntry, mapDigest, mergeMaps } from './map.js';
 import { membershipSettings } from './settings.js';
 
 const tasks: readonly TaskId[] = [taskId('ps', 0), taskId('ps', 1), taskId('worker', 0), taskId('worker', 1)];
 
-const entry = (task: TaskId): fc.Arbitrary<Entry> =>
+const entry = (task: TaskId): fc.Arbitrary<MapEntry> =>
   fc.record({
     task: fc.constant(task),
     incarnation: fc.integer({ min: 5, max: 9 }),
@@ -76,7 +76,7 @@ describe('merging maps', () => {
       fc.property(map, map, (a, b) => {
         const merged = mergeMaps(a, b);
         const same = JSON.stringify(identities(merged)) === JSON.stringify(identities(a));
-        expect(digestOf(merged.values()) === digestOf(a.values())).toBe(same);
+        expect(mapDigest(merged.values()) === mapDigest(a.values())).toBe(same);
       }),
     );
   });

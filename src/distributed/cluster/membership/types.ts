@@ -1,19 +1,19 @@
 /** The types of the membership protocol: state, events, effects. All plain data. */
 
 import type { TaskId } from '../spec/task-id.js';
-import type { Entry, Identity } from './map.js';
+import type { Identity, MapEntry } from './map.js';
 
 /**
  * The status of a task as this one sees it: `suspect` after some silence, `dead` after a refused connection or a long
  * silence, `left` after a leave message. A task that is busy (its main thread is blocked) stays `suspect`. A status that others report is never adopted unchecked.
  */
-export type Status = 'alive' | 'suspect' | 'dead' | 'left';
+export type MemberStatus = 'alive' | 'suspect' | 'dead' | 'left';
 
 /** Whether a task is presumed to run. */
-export const isPresent = (status: Status): boolean => status === 'alive' || status === 'suspect';
+export const isPresent = (status: MemberStatus): boolean => status === 'alive' || status === 'suspect';
 
-export interface Member extends Entry {
-  readonly status: Status;
+export interface Member extends MapEntry {
+  readonly status: MemberStatus;
   /** By this task's own clock. */
   readonly lastSeen: number;
   /** The event to emit when this incarnation is first seen alive; undefined once emitted. */
@@ -47,9 +47,9 @@ export interface Contact {
 
 /** A peer's report about another task, until that task has been probed. */
 export interface Claim {
-  readonly entry: Entry;
+  readonly entry: MapEntry;
   /** The status that the peer reports. */
-  readonly opinion: Status;
+  readonly opinion: MemberStatus;
   /** For how long the peer considers it gone; undefined if it does not. */
   readonly goneMs?: number | undefined;
   readonly by: TaskId;
@@ -82,15 +82,15 @@ export interface Due {
 }
 
 /** An entry with the status that its sender assigns. */
-export interface View extends Entry {
-  readonly status: Status;
+export interface View extends MapEntry {
+  readonly status: MemberStatus;
   /** For how long the sender considers it gone; undefined if it does not. */
   readonly goneMs?: number | undefined;
 }
 
 /** A message between tasks: a request or a reply. */
-export interface Message {
-  readonly from: Entry;
+export interface MembershipMessage {
+  readonly from: MapEntry;
   readonly digest: string;
   /** The incarnations that the sender considers dead. */
   readonly lost: readonly Identity[];
@@ -107,7 +107,7 @@ export type Failure = 'refused' | 'reset' | 'timeout' | 'other';
 export type Event =
   | { readonly type: 'start'; readonly now: number }
   | { readonly type: 'tick'; readonly now: number; readonly step?: number | null }
-  | { readonly type: 'heard'; readonly now: number; readonly via: Via; readonly message: Message }
+  | { readonly type: 'heard'; readonly now: number; readonly via: Via; readonly message: MembershipMessage }
   | {
       readonly type: 'unreachable';
       readonly now: number;
@@ -127,7 +127,7 @@ export type Event =
   | { readonly type: 'leave'; readonly now: number };
 
 export type ExitReason =
-  | { readonly kind: 'superseded'; readonly by: Entry }
+  | { readonly kind: 'superseded'; readonly by: MapEntry }
   | { readonly kind: 'removed' }
   /** The release of this process cannot work with that of a peer. */
   | { readonly kind: 'incompatible'; readonly why: string; readonly hint: string | undefined }
@@ -159,7 +159,7 @@ export type Effect =
   /** This process is no longer a member of the cluster. */
   | { readonly type: 'exit'; readonly reason: Exclude<ExitReason, { kind: 'left' }> };
 
-export interface Step {
+export interface Transition {
   readonly state: Membership;
   readonly effects: readonly Effect[];
 }

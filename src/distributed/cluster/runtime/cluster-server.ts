@@ -35,7 +35,7 @@ export interface ClusterServerOptions extends Omit<JoinOptions, 'serverAddress'>
 }
 
 /** What `startParts` has started. */
-export interface ServerParts {
+export interface StartedTask {
   readonly spec: ClusterSpec;
   readonly task: ClusterTask;
   readonly engine: Engine;
@@ -58,7 +58,7 @@ export class ClusterServer {
   readonly #releasePs: (() => void) | undefined;
   readonly #stopHugePages: (() => void) | undefined;
 
-  protected constructor({ spec, task, engine, lostWorkerMs }: ServerParts) {
+  protected constructor({ spec, task, engine, lostWorkerMs }: StartedTask) {
     this.spec = spec;
     this.psTasks = psTasksOf(spec);
     this.task = task;
@@ -85,7 +85,7 @@ export class ClusterServer {
   }
 
   static async create(options: ClusterServerOptions): Promise<ClusterServer> {
-    return new ClusterServer(await startParts(options));
+    return new ClusterServer(await startTask(options));
   }
 
   /** The target by which programs of this process refer to this task. */
@@ -172,12 +172,12 @@ export class ClusterServer {
 }
 
 /** Joins the cluster, and starts the engine. */
-export async function startParts({
+export async function startTask({
   tfPort = 0,
   lostWorkerMs = LOST_WORKER_MS,
   engine: kind = DEFAULT_ENGINE,
   ...options
-}: ClusterServerOptions): Promise<ServerParts> {
+}: ClusterServerOptions): Promise<StartedTask> {
   const { spec } = options;
   const isPlaced = options.listen !== undefined || spec.addressOf(options.self) !== undefined;
   const join = isPlaced ? options : { ...options, listen: await ownAddress(spec) };

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import { constant } from '../../../tensorflow/ops/creation.js';
-import { GrpcEngine, type GrpcEngineParts } from '../grpc/grpc-engine.js';
+import { GrpcEngine, type GrpcEngineOptions } from '../grpc/grpc-engine.js';
 import { ClusterServer } from './cluster-server.js';
 import { ClusterSession } from './cluster-session.js';
 
@@ -30,7 +30,7 @@ it('fails with a retryable error', async () => {
   const server = Object.create(ClusterServer.prototype, {
     task: { value: task },
     psTasks: { value: [ps] },
-    engine: { value: new GrpcEngine({ task, tensorflow, psTasks: [ps] } as unknown as GrpcEngineParts) },
+    engine: { value: new GrpcEngine({ task, tensorflow, psTasks: [ps] } as unknown as GrpcEngineOptions) },
     keepProcess: { value: () => () => {} },
   }) as ClusterServer;
   const graph = new Graph();

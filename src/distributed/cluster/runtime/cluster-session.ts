@@ -12,7 +12,7 @@ import type { ConfigProto } from '../../../base/proto/generated/config_pb.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Fetch, Fetches, FetchResult } from '../../../tensorflow/session/fetches.js';
 import type { Runner, RunOptions } from '../../../tensorflow/session/runner.js';
-import type { Engine, EngineSession, OpenSessionOptions } from '../engines/engine.js';
+import type { Engine, EngineSession, EngineSessionOptions } from '../engines/engine.js';
 import type { Member } from '../membership/types.js';
 import { parseTaskId, type TaskId } from '../spec/task-id.js';
 import type { ClusterTask } from '../task/cluster-task.js';
@@ -179,7 +179,7 @@ export class ClusterSession {
   }
 
   /** A ps may be lost while the others are probed: a transient error, as everywhere in this class. */
-  async #openNow(ps: readonly Member[], options: OpenSessionOptions): Promise<EngineSession> {
+  async #openNow(ps: readonly Member[], options: EngineSessionOptions): Promise<EngineSession> {
     try {
       return await this.#server.engine.openSession(this.graph, ps, options);
     } catch (error) {

@@ -19,13 +19,13 @@ import type { ClusterStatus } from '../agent/wire.js';
 import {
   admit,
   admitOrder,
+  type FenceVerdict,
   isReplacedBy,
   REPLACED,
   refusalOfChief,
-  type Verdict,
 } from '../membership/fence.js';
 import type { Identity } from '../membership/map.js';
-import { blockedMs, initialState, messageTo, reduce } from '../membership/membership.js';
+import { blockedMs, initialState, messageTo, reduceMembership } from '../membership/membership.js';
 import { membershipSettings } from '../membership/settings.js';
 import {
   type Contact,
@@ -34,8 +34,8 @@ import {
   isPresent,
   type Member,
   type Membership,
+  type MembershipMessage,
   type MembershipSettings,
-  type Message,
 } from '../membership/types.js';
 import { watchersOf } from '../membership/watch.js';
 import { parseAddress } from '../spec/address.js';
@@ -46,7 +46,7 @@ import { areMost, earlierIncarnations } from './earlier-incarnations.js';
 import { reportExposure } from './exposure.js';
 import { type Clock, type JoinOptions, SYSTEM_CLOCK } from './join-options.js';
 import { PeerClients } from './peer-clients.js';
-import { endProcess, exitError, unlessReplaced } from './replaced.js';
+import { endReplaced, exitError, unlessReplaced } from './replaced.js';
 import { TaskEvents } from './task-events.js';
 import { taskMetrics } from './task-metrics.js';
 import { UnprovenClaims } from './unproven-claims.js';
@@ -161,7 +161,7 @@ export class ClusterTask {
       };
     },
     status: () => this.status(),
-    exchange: (message: Message, complete: boolean) => {
+    exchange: (message: MembershipMessage, complete: boolean) => {
       this.#now();
       this.#dispatch({ type: 'heard', now: this.#clock.now(), via: 'request', message });
       return messageTo(this.#now(), complete, message.from);
@@ -184,7 +184,7 @@ export class ClusterTask {
     metrics: () => this.metrics.text(),
   };
 
-  #judge({ state, refused }: Verdict): string | undefined {
+  #judge({ state, refused }: FenceVerdict): string | undefined {
     this.#state = state;
     return refused;
   }
@@ -417,7 +417,7 @@ export class ClusterTask {
   }
 
   async #leave(timeoutMs: number): Promise<void> {
-    const { state, effects } = reduce(this.#now(), { type: 'leave', now: this.#clock.now() });
+    const { state, effects } = reduceMembership(this.#now(), { type: 'leave', now: this.#clock.now() });
     this.#state = state;
     clearInterval(this.#timer);
     const calls = effects.flatMap((effect) =>
@@ -440,7 +440,7 @@ export class ClusterTask {
   }
 
   #dispatch(event: Event): void {
-    const { state, effects } = reduce(this.#now(), event);
+    const { state, effects } = reduceMembership(this.#now(), event);
     this.#state = state;
     for (const effect of effects) this.#perform(effect);
   }
@@ -478,7 +478,7 @@ export class ClusterTask {
     await this.#close();
     this.#options.onNotice?.(describeError(error), 'warn');
     if (this.#options.onExit) this.#options.onExit(error);
-    else endProcess(error);
+    else endReplaced(error);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -3,7 +3,7 @@
  * not its leave message arrived. A worker that is preempted leaves although training is not over: it is expected back.
  */
 import * as v from 'valibot';
-import { checked } from '../agent/wire.js';
+import { validated } from '../agent/wire.js';
 import type { Identity } from '../membership/map.js';
 import { isPresent } from '../membership/types.js';
 import type { TaskId } from '../spec/task-id.js';
@@ -34,7 +34,7 @@ export class FinishedWorkers {
   constructor(task: ClusterTask) {
     this.#task = task;
     task.onRequest(REQUEST, (payload, { from }) => {
-      const { finished, returns = false, stopped, begun } = checked(Report, payload, 'request');
+      const { finished, returns = false, stopped, begun } = validated(Report, payload, 'request');
       if (begun) {
         this.#begun.add(keyOf(from));
         this.#stopped.delete(keyOf(from));

@@ -7,12 +7,12 @@ import { setMaxListeners } from 'node:events';
 import * as v from 'valibot';
 import { ShoalError } from '../../../base/errors/errors.js';
 import type { OrderHandler } from '../agent/agent.js';
-import { checked } from '../agent/wire.js';
+import { validated } from '../agent/wire.js';
 import type { Identity } from '../membership/map.js';
 import type { TaskId } from '../spec/task-id.js';
 import type { ClusterTask } from './cluster-task.js';
 
-export type Work = (payload: unknown, context: WorkContext) => Promise<unknown>;
+export type LongWork = (payload: unknown, context: WorkContext) => Promise<unknown>;
 
 export interface WorkContext {
   readonly signal: AbortSignal;
@@ -47,16 +47,16 @@ interface Running {
 }
 
 /** Registers a long order at a task: only the chief may give it. */
-export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
+export function onLongOrder(task: ClusterTask, name: string, work: LongWork): void {
   task.onOrder(name, longHandler(task, name, work));
 }
 
 /** Registers a long request at a task: any other task may make it. */
-export function onLongRequest(task: ClusterTask, name: string, work: Work): void {
+export function onLongRequest(task: ClusterTask, name: string, work: LongWork): void {
   task.onRequest(name, longHandler(task, name, work));
 }
 
-function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler {
+function longHandler(task: ClusterTask, name: string, work: LongWork): OrderHandler {
   const running = new Map<string, Running>();
   const stopped = new Set<string>();
   const rememberStopped = (id: string) => {
@@ -75,7 +75,7 @@ function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler 
   };
   const pollTimer = (id: string) => setTimeout(() => forget(id), POLL_TIMEOUT_MS).unref();
   return async (payload, { from, work: admission }) => {
-    const ask = checked(AskSchema, payload, `call ${name}`);
+    const ask = validated(AskSchema, payload, `call ${name}`);
     if (ask.do === 'stop') {
       rememberStopped(ask.id);
       forget(ask.id);
@@ -163,7 +163,7 @@ async function callLong(
   const signal = AbortSignal.any([lost.signal, ...(options.signal ? [options.signal] : [])]);
   setMaxListeners(0, signal);
   const call = async (ask: object) =>
-    checked(
+    validated(
       AnswerSchema,
       await from[kind](to, name, { id, ...ask }, { timeoutMs: 3 * WAIT_MS, signal, again: true }),
       `answer of ${to}`,

@@ -34,7 +34,7 @@ export function exitError(task: TaskId, reason: Extract<Effect, { type: 'exit' }
 }
 
 /** An ordinary exit could wait forever for a TensorFlow call to a peer that is gone. */
-export function endProcess(error: ShoalError): never {
+export function endReplaced(error: ShoalError): never {
   const code = error.code === 'SHOAL_VERSION_MISMATCH' ? exitCodeOf(error) : EXIT.superseded;
   process.exitCode = code;
   process.emit('exit', code);

@@ -2,10 +2,10 @@
 import { packageVersion } from '../../../base/files/package.js';
 import { Metrics } from '../../../base/metrics/metrics.js';
 import type { Traffic } from '../agent/traffic.js';
-import type { Membership, Status } from '../membership/types.js';
+import type { MemberStatus, Membership } from '../membership/types.js';
 import type { TaskId } from '../spec/task-id.js';
 
-export interface TaskMetricsParts {
+export interface TaskMetricsSources {
   readonly cluster: string;
   readonly task: TaskId;
   /** Undefined while the task starts. */
@@ -13,9 +13,9 @@ export interface TaskMetricsParts {
   readonly traffic: Traffic;
 }
 
-const STATUSES: readonly Status[] = ['alive', 'suspect', 'dead', 'left'];
+const STATUSES: readonly MemberStatus[] = ['alive', 'suspect', 'dead', 'left'];
 
-export function taskMetrics({ cluster, task, state, traffic }: TaskMetricsParts): Metrics {
+export function taskMetrics({ cluster, task, state, traffic }: TaskMetricsSources): Metrics {
   const metrics = new Metrics();
   const build = { version: packageVersion(), node: process.version };
   metrics.readGauge('shoal_build_info', 'The version of Shoal and of Node; the value is always 1.', () => [

@@ -1,6 +1,6 @@
 /** When ps and evaluators consider training finished. */
 import { expect, it } from 'vitest';
-import type { Member, Status } from '../membership/types.js';
+import type { Member, MemberStatus } from '../membership/types.js';
 import { parseTaskId, taskId } from '../spec/task-id.js';
 import type { Stopped } from './finished-workers.js';
 import { TrainingEnd } from './training-end.js';
@@ -21,9 +21,9 @@ function cluster(
   preempted: readonly number[] = [],
   { stopped = {}, begun, lostWorkerMs = 1000 }: Reports = {},
 ) {
-  let statuses: readonly Status[] = [];
+  let statuses: readonly MemberStatus[] = [];
   let now = 0;
-  const member = (status: Status, index: number) =>
+  const member = (status: MemberStatus, index: number) =>
     ({ task: taskId('worker', index), incarnation: 1, nonce: '', status }) as Member;
   const end = new TrainingEnd({
     members: () => statuses.map(member),
@@ -37,7 +37,7 @@ function cluster(
     lostWorkerMs,
     now: () => now,
   });
-  return (atMs: number, ...next: readonly Status[]) => {
+  return (atMs: number, ...next: readonly MemberStatus[]) => {
     now = atMs;
     statuses = next;
     return end.state();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Member, Status } from '../membership/types.js';
+import type { Member, MemberStatus } from '../membership/types.js';
 import { taskId } from '../spec/task-id.js';
 import { TaskEvents } from './task-events.js';
 import { waitForMembers } from './wait-for.js';
@@ -23,9 +23,9 @@ function place() {
     lastSeen: 0,
     pendingEvent: undefined,
   };
-  let status: Status = 'suspect';
+  let status: MemberStatus = 'suspect';
   const events = new TaskEvents();
-  const become = (next: Status) => {
+  const become = (next: MemberStatus) => {
     status = next;
   };
   const now = () => ({ ...member, status });

@@ -2,14 +2,14 @@
 
 import { admitOrder } from '../membership/fence.js';
 import type { Identity } from '../membership/map.js';
-import { initialState, messageTo, reduce } from '../membership/membership.js';
+import { initialState, messageTo, reduceMembership } from '../membership/membership.js';
 import type {
   Contact,
   Effect,
   Event,
   Membership,
+  MembershipMessage,
   MembershipSettings,
-  Message,
   View,
 } from '../membership/types.js';
 import { isWatched, watchersOf } from '../membership/watch.js';
@@ -129,7 +129,7 @@ export class World {
         process.backlog.push(() => this.dispatch(process, { ...event, now: this.now }));
       return;
     }
-    const { state, effects } = reduce(process.state, event);
+    const { state, effects } = reduceMembership(process.state, event);
     process.state = state;
     for (const effect of effects) {
       this.options.onEffect?.(process, effect, this.now);
@@ -178,7 +178,7 @@ export class World {
       this.dispatch(to, { type: 'heard', now: this.now, via: 'request', message });
       // It replies even if the message makes it exit.
       if (isFrozen) return;
-      const answer: Message = messageTo(to.state, complete, message.from);
+      const answer: MembershipMessage = messageTo(to.state, complete, message.from);
       this.#after(delay(), () => {
         const via = complete ? 'announce' : 'heartbeat';
         this.dispatch(from, { type: 'heard', now: this.now, via, message: answer });

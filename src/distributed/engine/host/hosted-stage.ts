@@ -7,12 +7,12 @@ import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
 import type { PreparedRun, Session } from '../../../tensorflow/session/session.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { costOf, type StageCost } from './stage-cost.js';
-import { type Readiness, readinessOf, type Waiter, type WaitingStages, waitLimit } from './waiting.js';
+import { readinessOf, type WaitCheck, type Waiter, type WaitingStages, waitLimit } from './waiting.js';
 
 /** Called once: with all outputs, which then belong to the receiver, or with an error. */
 export type StageDone = (error: ShoalError | undefined, outputs: readonly Tensor[]) => void;
 
-export interface HostedStageParts {
+export interface HostedStageOptions {
   readonly inputs: readonly Output[];
   readonly outputs: readonly Output[];
   readonly targets: readonly Operation[];
@@ -33,16 +33,16 @@ const SLICE_MS = 1000;
 const INLINE = { tiny: 'any', light: 'pool', heavy: 'none' } as const;
 
 export class HostedStage {
-  readonly #parts: HostedStageParts;
+  readonly #parts: HostedStageOptions;
   readonly #prepared: PreparedRun;
   readonly #cost: StageCost;
   /** Of a stage that waits. */
-  readonly #readiness: Readiness | undefined;
+  readonly #readiness: WaitCheck | undefined;
   #mayBlock: boolean;
   #runs = 0;
   #slow = 0;
 
-  constructor(session: Session, parts: HostedStageParts) {
+  constructor(session: Session, parts: HostedStageOptions) {
     this.#parts = parts;
     const { inputs, outputs, targets, waits } = parts;
     const ends = [...outputs.map(({ op }) => op), ...targets];
@@ -121,7 +121,7 @@ export class HostedStage {
         },
       );
     };
-    const { isReady, ...names } = this.#readiness as Readiness;
+    const { isReady, ...names } = this.#readiness as WaitCheck;
     const waiter: Waiter = { ...names, isReady: () => isReady(values), start };
     let withdraw = waiting.add(waiter);
     const giveUp = (error: ShoalError) => {

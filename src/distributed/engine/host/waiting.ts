@@ -67,7 +67,7 @@ export class WaitingStages {
   }
 }
 
-export interface Readiness extends Pick<Waiter, 'thing' | 'question'> {
+export interface WaitCheck extends Pick<Waiter, 'thing' | 'question'> {
   /** Whether the op would not wait now. True as well if that cannot be found out: the op reports the reason. */
   readonly isReady: (values: readonly Tensor[]) => boolean;
 }
@@ -77,7 +77,7 @@ export function readinessOf(
   session: Session,
   ops: Iterable<Operation>,
   inputs: readonly Output[],
-): Readiness | undefined {
+): WaitCheck | undefined {
   const op = waitingOp(ops);
   const handle = op?.inputs[0];
   if (!op || !handle) return undefined;

@@ -43,9 +43,9 @@ export class Lateness {
     if (!op || ops.length > 1 || isolated || task === this.#self || after.size === 0) return false;
     if (!READS.test(op.type) && !isPure(op)) return false;
     if (Array.from(after).some((unit) => unit.task !== task)) return false;
-    const made = sum(op.outputs.map(bytesOf));
+    const made = sum(op.outputs.map(tensorBytes));
     const inputs = this.#needed.inputsOf(op).filter((input) => !this.#needed.isCopied(input.op));
-    return made >= LARGE_BYTES && made > sum(inputs.map(bytesOf));
+    return made >= LARGE_BYTES && made > sum(inputs.map(tensorBytes));
   }
 
   /**
@@ -82,7 +82,7 @@ function reach(from: Unit, next: (unit: Unit) => ReadonlySet<Unit>): Set<Unit> {
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 
 /** The size of a tensor, as far as its shape is known. */
-export function bytesOf({ dtype, shape }: Output): number {
+export function tensorBytes({ dtype, shape }: Output): number {
   if (dtype === 'resource') return 0;
   if (shape === null) return UNKNOWN_BYTES;
   return (DTYPES[dtype].size || 64) * shape.reduce<number>((n, dim) => n * (dim ?? UNKNOWN_AXIS), 1);

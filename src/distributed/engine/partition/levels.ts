@@ -17,7 +17,7 @@ export interface StageOps {
   readonly waits: boolean;
 }
 
-export interface Staging {
+export interface StageAssignment {
   /** By level: every stage comes after those it depends on. */
   readonly stages: readonly StageOps[];
   readonly stageOf: ReadonlyMap<Operation, number>;
@@ -28,7 +28,7 @@ export function assignStages(
   needed: NeededOps,
   taskOf: ReadonlyMap<Operation, string>,
   self: string,
-): Staging {
+): StageAssignment {
   const units = makeUnits(anchored, needed, taskOf, self);
   const order = sorted(units);
   chooseLevels(order, new Lateness(order, needed, self));

@@ -9,12 +9,12 @@ import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
 import { type Keeping, keepingOf } from './keeping.js';
 import { assignStages } from './levels.js';
 import { NeededOps, type RunRequest } from './needed.js';
-import { type Placement, placeOps } from './placement.js';
+import { placeOps, type RunPlacement } from './placement.js';
 import { hashOf, type Plan, type Stage, type StageSpec } from './plan.js';
 import { buildStageGraph, type Incoming } from './stage-graph.js';
 import { cannotDivide } from './units.js';
 
-export function partition(graph: Graph, request: RunRequest, placement: Placement): Plan {
+export function partition(graph: Graph, request: RunRequest, placement: RunPlacement): Plan {
   const { fetches, feeds } = request;
   const { self } = placement;
   const needed = new NeededOps(request);

@@ -10,14 +10,14 @@ import type { NeededOps } from './needed.js';
 import { isHandle, isHandleEdge } from './op-kinds.js';
 import { UnionFind } from './union-find.js';
 
-export interface Placement {
+export interface RunPlacement {
   /** The task that starts the run. */
   readonly self: string;
   /** The task of a device name with a job; throws if the run cannot use it. */
   readonly taskOf: (device: DeviceSpec) => string;
 }
 
-export function placeOps(needed: NeededOps, placement: Placement): ReadonlyMap<Operation, string> {
+export function placeOps(needed: NeededOps, placement: RunPlacement): ReadonlyMap<Operation, string> {
   const groups = new UnionFind<Operation>();
   for (const op of needed.ops)
     for (const input of needed.inputsOf(op)) if (isHandleEdge(input, op)) groups.join(input.op, op);
@@ -56,7 +56,7 @@ export function placeOps(needed: NeededOps, placement: Placement): ReadonlyMap<O
   return new Map(needed.ops.map((op) => [op, placed.get(groups.find(op))?.task ?? placement.self]));
 }
 
-function ownTask(op: Operation, { taskOf }: Placement): string | undefined {
+function ownTask(op: Operation, { taskOf }: RunPlacement): string | undefined {
   const { device } = op;
   if (device === '') return undefined;
   const spec = parseDevice(device);

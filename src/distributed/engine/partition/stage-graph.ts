@@ -35,7 +35,7 @@ export interface StageGraph {
   readonly targets: readonly string[];
 }
 
-export interface StageParts {
+export interface StageGraphOptions {
   readonly ops: readonly Operation[];
   readonly task: string;
   readonly taskOf: (op: Operation) => string | undefined;
@@ -49,7 +49,7 @@ export interface StageParts {
   readonly versions: GraphDef['versions'];
 }
 
-export function buildStageGraph(parts: StageParts): StageGraph {
+export function buildStageGraph(parts: StageGraphOptions): StageGraph {
   const { ops, exported, needed } = parts;
   const own = new Set(ops);
   const nodes: NodeDef[] = [];

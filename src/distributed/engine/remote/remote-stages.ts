@@ -8,7 +8,7 @@ import { firstLineOf, messageOf, ShoalError } from '../../../base/errors/errors.
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { Stage } from '../partition/plan.js';
 import type { StageEnded, StageRunner } from '../run-plan.js';
-import { Connection, type Message } from '../wire/connection.js';
+import { Connection, type WireMessage } from '../wire/connection.js';
 import { BULK_SINCE } from '../wire/frame.js';
 import { BulkCaller, type BulkDialer } from './bulk-opening.js';
 import { decodeFailure, encodeRegister, encodeRun, KEEPS_SINCE, KIND } from './protocol.js';
@@ -127,7 +127,7 @@ export class RemoteStages implements StageRunner {
     this.#connection.close();
   }
 
-  #receive({ kind, id, head, tensors }: Message): void {
+  #receive({ kind, id, head, tensors }: WireMessage): void {
     if (kind === KIND.bulk && this.#bulk && tensors.length === 0) {
       this.#receiveBulk(this.#bulk, head);
       return;

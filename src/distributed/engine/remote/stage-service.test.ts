@@ -13,7 +13,7 @@ import type { Stage } from '../partition/plan.js';
 import { PLACEMENT } from '../testing/hosts.js';
 import { randomNumbers } from '../testing/random-graph.js';
 import { SocketPairs } from '../testing/socket-pair.js';
-import { Connection, type Message } from '../wire/connection.js';
+import { Connection, type WireMessage } from '../wire/connection.js';
 import { decodeFailure, encodeRegister, encodeRun, KIND } from './protocol.js';
 import { StageService } from './stage-service.js';
 
@@ -50,7 +50,7 @@ function stageOf(copies = 1): Stage {
 /** A caller without rules, and the service that it is connected to. */
 class Caller {
   readonly connection: Connection;
-  readonly replies: Message[] = [];
+  readonly replies: WireMessage[] = [];
   readonly socket: Socket;
   readonly closed: Promise<ShoalError>;
   #wake = () => {};
@@ -90,7 +90,7 @@ class Caller {
     ]);
   }
 
-  async reply(count = 1): Promise<Message[]> {
+  async reply(count = 1): Promise<WireMessage[]> {
     while (this.replies.length < count && !this.connection.closed) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;

@@ -4,7 +4,7 @@ import { isShoalError, messageOf, ShoalError } from '../../../base/errors/errors
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { HostedStage } from '../host/hosted-stage.js';
 import type { StageHost } from '../host/stage-host.js';
-import { Connection, type Message } from '../wire/connection.js';
+import { Connection, type WireMessage } from '../wire/connection.js';
 import { BulkAnswerer, type BulkListener } from './bulk-opening.js';
 import { type AfterCall, type KeptCall, KeptTensors, MOST_RUNS } from './kept-tensors.js';
 import { decodeRegister, decodeRun, encodeFailure, KIND, type RunCall } from './protocol.js';
@@ -65,7 +65,7 @@ export class StageService {
     this.#connection.close(error);
   }
 
-  #receive({ kind, id, head, tensors }: Message): void {
+  #receive({ kind, id, head, tensors }: WireMessage): void {
     try {
       if (kind === KIND.run) this.#run(id, head, tensors);
       else if (kind === KIND.register) this.#register(id, head, tensors);

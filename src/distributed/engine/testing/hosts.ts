@@ -2,7 +2,7 @@
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import { DirectSession } from '../direct-session.js';
 import { StageHost } from '../host/stage-host.js';
-import type { Placement } from '../partition/placement.js';
+import type { RunPlacement } from '../partition/placement.js';
 import type { Stage } from '../partition/plan.js';
 import { RemoteStages } from '../remote/remote-stages.js';
 import { StageService } from '../remote/stage-service.js';
@@ -10,7 +10,7 @@ import type { StageRunner } from '../run-plan.js';
 import { SocketPairs } from './socket-pair.js';
 
 export const SELF = '/job:worker/task:0';
-export const PLACEMENT: Placement = {
+export const PLACEMENT: RunPlacement = {
   self: SELF,
   taskOf: ({ job, task }) => (job === 'worker' ? SELF : `/job:${job}/task:${task ?? 0}`),
 };

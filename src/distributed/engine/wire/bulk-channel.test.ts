@@ -8,7 +8,7 @@ import { COPY_LIMIT, Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { openBulk, openHalf } from '../testing/bulk.js';
 import { randomNumbers } from '../testing/random-graph.js';
 import { SocketPairs } from '../testing/socket-pair.js';
-import { Connection, type Message, type WireLimits } from './connection.js';
+import { Connection, type WireLimits, type WireMessage } from './connection.js';
 
 const NO_HEAD = new Uint8Array(0);
 const BULK_BYTES = 64 * 1024;
@@ -32,7 +32,7 @@ afterEach(async () => {
 /** A connection with what it has received. */
 class End {
   readonly connection: Connection;
-  readonly received: Message[] = [];
+  readonly received: WireMessage[] = [];
   readonly closes: ShoalError[] = [];
   #wake = () => {};
 
@@ -65,7 +65,7 @@ class End {
     }
   }
 
-  async take(count: number): Promise<Message[]> {
+  async take(count: number): Promise<WireMessage[]> {
     await this.until(() => this.received.length >= count || this.closes.length > 0);
     expect(this.closes).toEqual([]);
     return this.received.splice(0, count);

@@ -9,7 +9,7 @@ import { wordsPerElement } from '../../../tensorflow/tensor/literal.js';
 import { sizeOf } from '../../../tensorflow/tensor/shape.js';
 import { COPY_LIMIT, Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { SocketPairs } from '../testing/socket-pair.js';
-import { Connection, type Message, type WireLimits } from './connection.js';
+import { Connection, type WireLimits, type WireMessage } from './connection.js';
 import { isSendable } from './frame.js';
 
 let pairs: SocketPairs;
@@ -19,17 +19,17 @@ beforeAll(async () => {
 afterAll(() => pairs.close());
 
 const NO_HEAD = new Uint8Array(0);
-const message = (tensors: Tensor[] = [], id = 1): Message => ({ kind: 7, id, head: NO_HEAD, tensors });
+const message = (tensors: Tensor[] = [], id = 1): WireMessage => ({ kind: 7, id, head: NO_HEAD, tensors });
 
 /** A connection with what it has received. */
 class End {
   readonly connection: Connection;
-  readonly received: Message[] = [];
+  readonly received: WireMessage[] = [];
   readonly closes: ShoalError[] = [];
   #wake = () => {};
 
   constructor(socket: Socket, label: string, limits: Partial<WireLimits> = {}) {
-    const onMessage = (each: Message) => {
+    const onMessage = (each: WireMessage) => {
       this.received.push(each);
       this.#wake();
     };
@@ -49,7 +49,7 @@ class End {
   }
 
   /** The next messages. */
-  async take(count: number): Promise<Message[]> {
+  async take(count: number): Promise<WireMessage[]> {
     await this.until(() => this.received.length >= count || this.closes.length > 0);
     expect(this.closes).toEqual([]);
     return this.received.splice(0, count);
@@ -294,9 +294,9 @@ describe('a connection', () => {
     const all = Buffer.concat(chunks);
     first.client.connection.close();
     const { client, server } = await pairs.pair();
-    const got: Message[] = [];
+    const got: WireMessage[] = [];
     const done = new Promise<void>((resolve) => {
-      const onMessage = (each: Message) => got.push(each) === 2 && resolve();
+      const onMessage = (each: WireMessage) => got.push(each) === 2 && resolve();
       new Connection(server, { label: 'x', onMessage, onClose: () => {} }, all.subarray(0, 50));
     });
     client.write(all.subarray(50));
@@ -393,7 +393,7 @@ describe('the end of a connection', () => {
     const { client, server } = await pairs.pair();
     const sender = new End(client, 'the server');
     const got: number[] = [];
-    const onMessage = ({ id }: Message) => {
+    const onMessage = ({ id }: WireMessage) => {
       got.push(id);
       receiver.close();
     };
@@ -424,7 +424,7 @@ describe('a peer that stops reading', () => {
     const answer = new Float32Array(50_000);
     let answers = 0;
     const limits = { maxQueuedBytes: 1 << 20 };
-    const onMessage = ({ id }: Message) => {
+    const onMessage = ({ id }: WireMessage) => {
       answers += 1;
       answering.send(message([Tensor.of(answer)], id));
     };

@@ -12,21 +12,21 @@ import type { TLSSocket } from 'node:tls';
 import { isShoalError, messageOf, ShoalError } from '../../../base/errors/errors.js';
 import type { TransferThread } from '../../../tensorflow/native/threads/transfer-thread.js';
 import { BulkChannel } from './bulk-channel.js';
-import { Decoder, type Message } from './decoder.js';
+import { Decoder, type WireMessage } from './decoder.js';
 import { type BulkOutput, encode } from './encoder.js';
 import { WIRE_LIMITS, type WireLimits } from './frame.js';
 import { Inbox } from './inbox.js';
 import { OutputQueue } from './output-queue.js';
 import { StallWatch } from './stall-watch.js';
 
-export type { Message } from './decoder.js';
+export type { WireMessage } from './decoder.js';
 export type { WireLimits } from './frame.js';
 
 export interface ConnectionOptions {
   /** The peer, for errors: '/job:ps/task:0 (agent host:port)'. */
   readonly label: string;
   /** Called synchronously for each complete message; the receiver owns its tensors. */
-  readonly onMessage: (message: Message) => void;
+  readonly onMessage: (message: WireMessage) => void;
   /** Called once. */
   readonly onClose: (error: ShoalError) => void;
   readonly limits?: Partial<WireLimits>;
@@ -153,7 +153,7 @@ export class Connection {
    * Sends a message. Throws SHOAL_INVALID_ARGUMENT if it cannot be sent; a broken connection is reported by `onClose`.
    * The caller may dispose of the tensors at once, but must not change arrays behind them before they are written.
    */
-  send(message: Message): void {
+  send(message: WireMessage): void {
     if (this.#closed) return;
     encode(message, this.#output, this.#limits, this.#options.version, this.#bulkOutput);
     this.#unsent += 1;
@@ -219,7 +219,7 @@ export class Connection {
     this.#pauseIfDue();
   }
 
-  #deliver(message: Message): void {
+  #deliver(message: WireMessage): void {
     try {
       this.#options.onMessage(message);
     } catch (cause) {

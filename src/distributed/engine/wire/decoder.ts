@@ -10,17 +10,17 @@ import { COPY_LIMIT, Tensor } from '../../../tensorflow/tensor/tensor.js';
 import {
   corrupt,
   type Descriptor,
+  FRAME_HEADER_BYTES,
   frontSize,
-  HEADER_BYTES,
   type Header,
   padded,
   readDescriptors,
   readHeader,
   type WireLimits,
 } from './frame.js';
-import { decodeStrings } from './strings.js';
+import { decodeStringTensor } from './strings.js';
 
-export interface Message {
+export interface WireMessage {
   /** 0 to 255; its meaning is the caller's. */
   readonly kind: number;
   /** An unsigned 32-bit integer; its meaning is the caller's. */
@@ -119,7 +119,7 @@ export class Decoder {
 
   #readFront(chunk: Uint8Array, at: number): number {
     const front = this.#front;
-    if (front.length === 0 && chunk.length - at >= HEADER_BYTES) {
+    if (front.length === 0 && chunk.length - at >= FRAME_HEADER_BYTES) {
       const view = viewOf(chunk);
       const header = readHeader(view, at, this.#limits, this.#version);
       const size = frontSize(header);
@@ -141,13 +141,13 @@ export class Decoder {
 
   /** The size of the front that is being collected, as far as known. */
   #frontSize(): number {
-    if (this.#front.length < HEADER_BYTES) return HEADER_BYTES;
+    if (this.#front.length < FRAME_HEADER_BYTES) return FRAME_HEADER_BYTES;
     return frontSize(readHeader(viewOf(this.#front.bytes), 0, this.#limits, this.#version));
   }
 
   #begin(header: Header, bytes: Uint8Array, view: DataView, at: number): void {
     const { headBytes } = header;
-    const start = at + HEADER_BYTES;
+    const start = at + FRAME_HEADER_BYTES;
     const head = headBytes === 0 ? EMPTY : new Uint8Array(copyOf(bytes, start, headBytes));
     const descriptors = readDescriptors(view, start + padded(headBytes), header, this.#limits, this.#version);
     const tensors = new Array<Tensor | undefined>(descriptors.length);
@@ -281,7 +281,7 @@ function checkElements({ buffer, byteOffset, byteLength }: Uint8Array, { dtype }
 
 function tensorOf(descriptor: Descriptor, chunk: Uint8Array, at: number): Tensor {
   const { dtype, shape, byteLength } = descriptor;
-  if (dtype === 'string') return decodeStrings(descriptor, copyOf(chunk, at, byteLength));
+  if (dtype === 'string') return decodeStringTensor(descriptor, copyOf(chunk, at, byteLength));
   if (DTYPES[dtype].size === 1) checkElements(chunk.subarray(at, at + byteLength), descriptor);
   return Tensor.of(elementsOf(DTYPES[dtype].array as Float32ArrayConstructor, chunk, at, byteLength), {
     dtype,

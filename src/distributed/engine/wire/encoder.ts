@@ -5,12 +5,12 @@ import { invalid } from '../../../base/errors/errors.js';
 import type { Pointer } from '../../../tensorflow/native/library/c-api.js';
 import { DTYPES } from '../../../tensorflow/tensor/dtype.js';
 import { COPY_LIMIT, type Tensor } from '../../../tensorflow/tensor/tensor.js';
-import type { Message } from './decoder.js';
+import type { WireMessage } from './decoder.js';
 import {
   type Descriptor,
   descriptorSize,
+  FRAME_HEADER_BYTES,
   frontSize,
-  HEADER_BYTES,
   isSendable,
   mayBeBulk,
   padded,
@@ -36,7 +36,7 @@ export interface BulkOutput {
 
 /** `version`: of the stage protocol, that of the connection. `bulk`: default: all bytes are in the message. */
 export function encode(
-  { kind, id, head, tensors }: Message,
+  { kind, id, head, tensors }: WireMessage,
   output: OutputQueue,
   limits: WireLimits,
   version: number = VERSIONS.stages.newest,
@@ -62,10 +62,10 @@ export function encode(
     if (problem !== undefined) throw invalid(`This message cannot be sent: ${problem}`);
     const { block, at } = output.reserve(frontSize(header));
     writeHeader(block.view, at, header, version);
-    let next = at + HEADER_BYTES + padded(head.length);
+    let next = at + FRAME_HEADER_BYTES + padded(head.length);
     if (head.length > 0) {
       block.bytes.fill(0, next - 8, next);
-      block.bytes.set(head, at + HEADER_BYTES);
+      block.bytes.set(head, at + FRAME_HEADER_BYTES);
     }
     for (const payload of payloads) {
       writeDescriptor(block.view, next, payload);

@@ -48,7 +48,7 @@ export const WIRE_LIMITS: WireLimits = {
 };
 
 const MAGIC = 0x53;
-export const HEADER_BYTES = 32;
+export const FRAME_HEADER_BYTES = 32;
 const DESCRIPTOR_BYTES = 16;
 /** The size of the largest element: products of a shape stay exact numbers when multiplied by it. */
 const MAX_ELEMENT_BYTES = 16;
@@ -91,7 +91,7 @@ export const descriptorSize = (rank: number): number => DESCRIPTOR_BYTES + 8 * r
 
 /** The size of everything before the body. */
 export const frontSize = ({ headBytes, descriptorBytes }: Header): number =>
-  HEADER_BYTES + padded(headBytes) + descriptorBytes;
+  FRAME_HEADER_BYTES + padded(headBytes) + descriptorBytes;
 
 export function corrupt(what: string): ShoalError {
   return new ShoalError('SHOAL_CORRUPT', what);

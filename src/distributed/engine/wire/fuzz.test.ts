@@ -8,7 +8,7 @@ import { nativeBytes } from '../../../tensorflow/native/library/pressure.js';
 import { COPY_LIMIT, Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { SocketPairs } from '../testing/socket-pair.js';
 import { Connection } from './connection.js';
-import { Decoder, type Message } from './decoder.js';
+import { Decoder, type WireMessage } from './decoder.js';
 import { encode } from './encoder.js';
 import { WIRE_LIMITS, type WireLimits } from './frame.js';
 import { Inbox } from './inbox.js';
@@ -20,7 +20,7 @@ let small: Buffer;
 let mixed: Buffer;
 
 /** The bytes of messages, as a socket gets them. */
-async function encoded(messages: readonly Message[]): Promise<Buffer> {
+async function encoded(messages: readonly WireMessage[]): Promise<Buffer> {
   const { client, server } = await pairs.pair();
   const output = new OutputQueue(client, () => {});
   for (const message of messages) encode(message, output, WIRE_LIMITS);
@@ -56,7 +56,7 @@ function numbers(seed: number): (limit: number) => number {
 
 /** Decodes bytes in chunks of random sizes; returns the number of messages and the error. */
 function decode(bytes: Buffer, random: (limit: number) => number, limits: Partial<WireLimits> = {}) {
-  const messages: Message[] = [];
+  const messages: WireMessage[] = [];
   const inbox = new Inbox((message) => messages.push(message));
   const decoder = new Decoder({ ...WIRE_LIMITS, ...limits }, (message) => inbox.push(message));
   let error: unknown;
@@ -192,9 +192,9 @@ describe('a decoder', () => {
 describe('a connection', () => {
   const closed = (bytes: Buffer, limits: Partial<WireLimits> = {}) =>
     pairs.pair().then(({ client, server }) => {
-      const messages: Message[] = [];
+      const messages: WireMessage[] = [];
       const error = new Promise<ShoalError>((onClose) => {
-        const onMessage = (message: Message) => messages.push(message);
+        const onMessage = (message: WireMessage) => messages.push(message);
         new Connection(server, { label: '/job:worker/task:1', limits, onMessage, onClose });
       });
       client.on('error', () => {}).end(bytes);

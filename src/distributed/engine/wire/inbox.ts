@@ -2,20 +2,20 @@
  * The messages that have arrived, in order. One that waits for tensors of the bulk channel holds up those behind it, so that
  * they are delivered in the order in which they were sent.
  */
-import type { ArrivedMessage, Message } from './decoder.js';
+import type { ArrivedMessage, WireMessage } from './decoder.js';
 
 /** What a message in the queue costs beside its bytes. */
 const MESSAGE_BYTES = 256;
 const TENSOR_BYTES = 64;
 
 export class Inbox {
-  readonly #onMessage: (message: Message) => void;
+  readonly #onMessage: (message: WireMessage) => void;
   #waiting: ArrivedMessage[] = [];
   #stopped = false;
   /** The size of the messages that wait, without tensors of the bulk channel. */
   waitingBytes = 0;
 
-  constructor(onMessage: (message: Message) => void) {
+  constructor(onMessage: (message: WireMessage) => void) {
     this.#onMessage = onMessage;
   }
 
@@ -50,7 +50,7 @@ export class Inbox {
   }
 
   #deliver({ header: { kind, id }, head, tensors }: ArrivedMessage): void {
-    this.#onMessage({ kind, id, head, tensors: tensors as Message['tensors'] });
+    this.#onMessage({ kind, id, head, tensors: tensors as WireMessage['tensors'] });
   }
 }
 

@@ -6,7 +6,7 @@
 /** How often progress is checked during the time limit. */
 const CHECKS = 4;
 
-export interface Watched {
+export interface StallWatched {
   readonly stallMs: number;
   readonly isPending: () => boolean;
   /** A number that changes with progress. */
@@ -15,13 +15,13 @@ export interface Watched {
 }
 
 export class StallWatch {
-  readonly #watched: Watched;
+  readonly #watched: StallWatched;
   #timer: NodeJS.Timeout | undefined;
   #last = 0;
   /** Checks since the last progress. */
   #checks = 0;
 
-  constructor(watched: Watched) {
+  constructor(watched: StallWatched) {
     this.#watched = watched;
   }
 

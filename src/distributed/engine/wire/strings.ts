@@ -17,7 +17,7 @@ export function encodeStrings(tensor: Tensor): Uint8Array {
 }
 
 /** The tensor uses `memory`. */
-export function decodeStrings({ shape, byteLength }: Descriptor, memory: ArrayBuffer): Tensor {
+export function decodeStringTensor({ shape, byteLength }: Descriptor, memory: ArrayBuffer): Tensor {
   const count = sizeOf(shape);
   const view = new DataView(memory);
   const elements: Uint8Array[] = [];

@@ -141,7 +141,7 @@ export async function removeBlob(root: string, name: BlobName): Promise<boolean>
   return true;
 }
 
-export interface ListOptions {
+export interface DiskListOptions {
   readonly prefix?: string;
   /** Continue after this name. */
   readonly after?: string;
@@ -152,7 +152,7 @@ export interface ListOptions {
 export async function* eachBlob(
   root: string,
   prefix = '',
-  { after, skip = () => false }: Pick<ListOptions, 'after'> & Pick<BlobListOptions, 'skip'> = {},
+  { after, skip = () => false }: Pick<DiskListOptions, 'after'> & Pick<BlobListOptions, 'skip'> = {},
 ): AsyncGenerator<DiskBlob> {
   const start = folderOf(prefix);
   if (start !== undefined) await locate(root, start);
@@ -168,7 +168,7 @@ export async function* eachBlob(
 }
 
 /** One page of the same. */
-export async function listBlobs(root: string, { prefix = '', after, limit = 1000 }: ListOptions) {
+export async function listBlobs(root: string, { prefix = '', after, limit = 1000 }: DiskListOptions) {
   const blobs: DiskBlob[] = [];
   for await (const blob of eachBlob(root, prefix, { after })) {
     if (blobs.length === limit) return { blobs, next: blobs[blobs.length - 1]!.name };

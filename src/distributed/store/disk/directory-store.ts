@@ -18,13 +18,13 @@ import {
   type BlobListOptions,
   type BlobSource,
   HERE,
-  type PlaceOptions,
+  type PlacedCallOptions,
   type PutOptions,
   type PutResult,
   type ReadIntoOptions,
-  type ReadOptions,
   type Store,
   type StoreCallOptions,
+  type StoreReadOptions,
 } from '../store.js';
 import { isAligned } from './aligned.js';
 import { codeOf, digestBlob, eachBlob, openBlob, readRange, removeBlob, statBlob } from './blob-disk.js';
@@ -151,7 +151,7 @@ export class DirectoryStore implements Store {
     await Promise.race([cleaned.catch(() => {}), delay(CLEANUP_MS, undefined, { ref: false })]);
   }
 
-  async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
+  async *read(name: string, options: StoreReadOptions = {}): AsyncGenerator<Uint8Array> {
     refusePlace(this.url, options.place, HERE);
     const { file, size } = await openBlob(this.root, blobName(name));
     try {
@@ -213,7 +213,7 @@ export class DirectoryStore implements Store {
     return (await this.stat(name))?.places ?? [];
   }
 
-  async stat(name: string, { place }: PlaceOptions = {}): Promise<BlobInfo | undefined> {
+  async stat(name: string, { place }: PlacedCallOptions = {}): Promise<BlobInfo | undefined> {
     refusePlace(this.url, place, HERE);
     try {
       const { size, modifiedMs } = await statBlob(this.root, blobName(name));
@@ -224,7 +224,7 @@ export class DirectoryStore implements Store {
     }
   }
 
-  async digest(name: string, { place, signal }: PlaceOptions = {}): Promise<BlobDigest> {
+  async digest(name: string, { place, signal }: PlacedCallOptions = {}): Promise<BlobDigest> {
     refusePlace(this.url, place, HERE);
     return digestBlob(this.root, blobName(name), signal);
   }
@@ -235,7 +235,7 @@ export class DirectoryStore implements Store {
     }
   }
 
-  async remove(name: string, { place }: PlaceOptions = {}): Promise<void> {
+  async remove(name: string, { place }: PlacedCallOptions = {}): Promise<void> {
     refusePlace(this.url, place, HERE);
     await removeBlob(this.root, blobName(name));
   }

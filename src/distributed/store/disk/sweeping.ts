@@ -1,13 +1,12 @@
 /** Removes unfinished files of crashed or interrupted writers, at the start and every hour. */
 import { describeError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Store } from '../store.js';
 
 export const SWEEP_EVERY_MS = 3_600_000;
 
-export type Log = ((line: string) => void) | undefined;
-
 /** Sweeps now and every hour; returns the function that stops it. */
-export function sweepHourly(sweep: (isFirst: boolean) => Promise<number>, log: Log): () => void {
+export function sweepHourly(sweep: (isFirst: boolean) => Promise<number>, log: Log | undefined): () => void {
   const run = (isFirst: boolean) => report(sweep(isFirst), log);
   run(true);
   const timer = setInterval(() => run(false), SWEEP_EVERY_MS).unref();
@@ -23,7 +22,7 @@ export function sweepOwn(store: Pick<Store, 'sweep'>): Promise<number> {
 }
 
 /** Logs the outcome of a sweep. A failure has no other effect. */
-export function report(swept: Promise<number>, log: Log): void {
+export function report(swept: Promise<number>, log: Log | undefined): void {
   swept.then(
     (count) => {
       if (count > 0) log?.(`removed ${count} incomplete files of earlier runs`);

@@ -12,7 +12,7 @@ import { blobName } from '../blob-names.js';
 import { notFound } from '../disk/blob-disk.js';
 import type { DirectoryStore } from '../disk/directory-store.js';
 import { copyInto } from '../disk/read-into.js';
-import { checkedRange, digestOf, guarded, sourceOf } from '../sources.js';
+import { blobDigest, checkedRange, guarded, sourceOf } from '../sources.js';
 import type {
   AddCopiesOptions,
   BlobDigest,
@@ -20,13 +20,13 @@ import type {
   BlobListOptions,
   BlobSource,
   CopyOptions,
-  PlaceOptions,
+  PlacedCallOptions,
   PutOptions,
   PutResult,
   ReadIntoOptions,
-  ReadOptions,
   Store,
   StoreCallOptions,
+  StoreReadOptions,
 } from '../store.js';
 import { directoryBlobs } from './directory-blobs.js';
 import {
@@ -106,7 +106,7 @@ export class PeersStore implements Store {
     if (!ifAbsent) return this.#spread(name, source, options);
     const claim = await this.#claim(name, source, options);
     if (claim === undefined) {
-      const digest = await digestOf(guarded(sourceOf(source)(0), `reading the source of ${name}`, options));
+      const digest = await blobDigest(guarded(sourceOf(source)(0), `reading the source of ${name}`, options));
       return { published: false, ...digest, places: await this.locate(name, options), shortfall: 0 };
     }
     try {
@@ -159,7 +159,7 @@ export class PeersStore implements Store {
     throw new ShoalError('SHOAL_INTERNAL', `${this.self} is not among the members of its cluster`);
   }
 
-  async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
+  async *read(name: string, options: StoreReadOptions = {}): AsyncGenerator<Uint8Array> {
     const { place, signal, timeoutMs } = options;
     blobName(name);
     const { start, end } = checkedRange(options);
@@ -182,7 +182,7 @@ export class PeersStore implements Store {
   /** Reads the nearest copy, and continues with the next one after a failure. */
   async *#readAnywhere(
     name: string,
-    options: ReadOptions & { readonly start: number },
+    options: StoreReadOptions & { readonly start: number },
     except: ReadonlySet<string>,
   ): AsyncGenerator<Uint8Array> {
     const { end, signal, timeoutMs } = options;
@@ -246,7 +246,7 @@ export class PeersStore implements Store {
     return (await this.#holders(name, options)).map(({ place }) => place);
   }
 
-  async stat(name: string, options: PlaceOptions = {}): Promise<BlobInfo | undefined> {
+  async stat(name: string, options: PlacedCallOptions = {}): Promise<BlobInfo | undefined> {
     const { place } = options;
     if (place !== undefined) {
       const blob = await this.#at(place).stat(name, options);
@@ -260,7 +260,7 @@ export class PeersStore implements Store {
   }
 
   /** Without a place: the digest of the nearest copy. */
-  async digest(name: string, options: PlaceOptions = {}): Promise<BlobDigest> {
+  async digest(name: string, options: PlacedCallOptions = {}): Promise<BlobDigest> {
     const { signal, timeoutMs, place = (await this.locate(name, options))[0] } = options;
     if (place === undefined) throw notFound(name);
     return this.#at(place).digest(name, { signal, timeoutMs });
@@ -287,7 +287,7 @@ export class PeersStore implements Store {
     }
   }
 
-  async remove(name: string, options: PlaceOptions = {}): Promise<void> {
+  async remove(name: string, options: PlacedCallOptions = {}): Promise<void> {
     blobName(name);
     const { place } = options;
     if (place !== undefined) {

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { crc32c } from '../../../base/bytes/crc32c.js';
-import type { BlobInfo, BlobSource, ReadOptions, Store } from '../store.js';
+import type { BlobInfo, BlobSource, Store, StoreReadOptions } from '../store.js';
 
 export interface StoreUnderTest {
   readonly store: Store;
@@ -19,7 +19,7 @@ export function chunksOf(bytes: Uint8Array, step = 65_536): BlobSource {
   };
 }
 
-export async function readAll(store: Store, name: string, options?: ReadOptions): Promise<Buffer> {
+export async function readAll(store: Store, name: string, options?: StoreReadOptions): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of store.read(name, options)) chunks.push(chunk);
   return Buffer.concat(chunks);

@@ -6,10 +6,10 @@ import { ByteReader } from '../../../base/bytes/reader.js';
 import type { FeatureValue } from './features.js';
 import { decodePackedInt64 } from './packed-int64.js';
 
-export type Features = Record<string, FeatureValue>;
+export type ExampleFeatures = Record<string, FeatureValue>;
 
 export interface SequenceExample {
-  readonly context: Features;
+  readonly context: ExampleFeatures;
   readonly featureLists: Record<string, FeatureValue[]>;
 }
 
@@ -19,8 +19,8 @@ const DELIMITED = 2;
 const FIXED32 = 5;
 
 /** @param source the name of the input, for error messages. */
-export function decodeExample(bytes: Uint8Array, source = 'the example'): Features {
-  const features: Features = Object.create(null);
+export function decodeExample(bytes: Uint8Array, source = 'the example'): ExampleFeatures {
+  const features: ExampleFeatures = Object.create(null);
   eachField(new ByteReader(bytes, source), (field, part) => {
     if (field === 1) readMap(part, features, readFeature);
   });
@@ -28,7 +28,7 @@ export function decodeExample(bytes: Uint8Array, source = 'the example'): Featur
 }
 
 export function decodeSequenceExample(bytes: Uint8Array, source = 'the example'): SequenceExample {
-  const context: Features = Object.create(null);
+  const context: ExampleFeatures = Object.create(null);
   const featureLists: Record<string, FeatureValue[]> = Object.create(null);
   eachField(new ByteReader(bytes, source), (field, part) => {
     if (field === 1) readMap(part, context, readFeature);

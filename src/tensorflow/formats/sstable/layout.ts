@@ -12,10 +12,10 @@ import type { ByteWriter } from '../../../base/bytes/writer.js';
 
 export const TRAILER_BYTES = 5;
 export const MAX_HANDLE_BYTES = 20;
-export const FOOTER_BYTES = 2 * MAX_HANDLE_BYTES + 8;
+export const TABLE_FOOTER_BYTES = 2 * MAX_HANDLE_BYTES + 8;
 export const MAGIC = 0xdb4775248b80fb57n;
 
-export const Compression = { none: 0, snappy: 1 } as const;
+export const BlockCompression = { none: 0, snappy: 1 } as const;
 
 /** The position of a block; the size excludes the trailer. */
 export interface BlockHandle {

@@ -9,12 +9,12 @@ import { ByteWriter } from '../../../base/bytes/writer.js';
 import { invalid } from '../../../base/errors/errors.js';
 import { BlockWriter } from './block.js';
 import {
+  BlockCompression,
   type BlockHandle,
   blockCrc,
-  Compression,
-  FOOTER_BYTES,
   MAGIC,
   MAX_HANDLE_BYTES,
+  TABLE_FOOTER_BYTES,
   writeHandle,
 } from './layout.js';
 
@@ -71,7 +71,7 @@ export class TableWriter {
     const metaindex = this.#writeBlock(new BlockWriter(RESTART_INTERVAL));
     this.#indexPending(undefined);
     const index = this.#writeBlock(this.#index);
-    const footer = new ByteWriter(FOOTER_BYTES);
+    const footer = new ByteWriter(TABLE_FOOTER_BYTES);
     writeHandle(footer, metaindex);
     writeHandle(footer, index);
     footer.bytes(new Uint8Array(2 * MAX_HANDLE_BYTES - footer.length)).fixed64(MAGIC);
@@ -95,7 +95,7 @@ export class TableWriter {
   #writeBlock(block: BlockWriter): BlockHandle {
     const content = block.finish();
     const handle = { offset: this.#file.length, size: content.length };
-    this.#file.bytes(content).u8(Compression.none).fixed32(blockCrc(content, Compression.none));
+    this.#file.bytes(content).u8(BlockCompression.none).fixed32(blockCrc(content, BlockCompression.none));
     return handle;
   }
 }

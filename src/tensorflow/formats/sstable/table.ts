@@ -8,12 +8,12 @@ import { ByteReader } from '../../../base/bytes/reader.js';
 import { ShoalError } from '../../../base/errors/errors.js';
 import { blockEntries, type TableEntry } from './block.js';
 import {
+  BlockCompression,
   type BlockHandle,
   blockCrc,
-  Compression,
-  FOOTER_BYTES,
   MAGIC,
   readHandle,
+  TABLE_FOOTER_BYTES,
   TRAILER_BYTES,
 } from './layout.js';
 import { snappyDecode } from './snappy.js';
@@ -59,7 +59,7 @@ export class Table {
   }
 
   #readFooter(): BlockHandle {
-    const start = this.#bytes.length - FOOTER_BYTES;
+    const start = this.#bytes.length - TABLE_FOOTER_BYTES;
     if (start < 0) throw this.#corrupt(`${this.#bytes.length} bytes are too few for a table`);
     const magic = new ByteReader(this.#bytes, this.#source, this.#bytes.length - 8).fixed64();
     if (magic !== MAGIC) throw this.#corrupt('it does not end with the magic number of a table');
@@ -101,8 +101,8 @@ export class Table {
     if (trailer.fixed32() !== blockCrc(content, compression)) {
       throw this.#corrupt(`the block at ${offset} does not match its checksum`);
     }
-    if (compression === Compression.none) return content;
-    if (compression === Compression.snappy)
+    if (compression === BlockCompression.none) return content;
+    if (compression === BlockCompression.snappy)
       return snappyDecode(content, `${this.#source} (block at ${offset})`);
     throw this.#corrupt(`the block at ${offset} has the unknown compression type ${compression}`);
   }

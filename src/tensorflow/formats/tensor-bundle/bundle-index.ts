@@ -42,7 +42,7 @@ export function mergeBundleIndexes(parts: readonly BundleIndex[]): BundleIndex {
   for (const part of parts) {
     for (const tensor of part.tensors.values()) {
       const pieces = tensor.pieces.map((piece) => ({ ...piece, shard: piece.shard + shards }));
-      tensors.set(tensor.name, combine(tensors.get(tensor.name), { ...tensor, pieces }));
+      tensors.set(tensor.name, combineSlices(tensors.get(tensor.name), { ...tensor, pieces }));
     }
     shards += part.shards;
   }
@@ -50,7 +50,7 @@ export function mergeBundleIndexes(parts: readonly BundleIndex[]): BundleIndex {
 }
 
 /** Adds the slices of `more` to those of `present`. */
-export function combine(present: BundleTensor | undefined, more: BundleTensor): BundleTensor {
+export function combineSlices(present: BundleTensor | undefined, more: BundleTensor): BundleTensor {
   if (!present) return more;
   const sameShape =
     present.shape.length === more.shape.length && present.shape.every((size, i) => size === more.shape[i]);

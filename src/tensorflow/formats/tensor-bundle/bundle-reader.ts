@@ -30,7 +30,7 @@ export interface ByteTarget {
   lend?(start: number, end: number): LentBytes;
 }
 
-export interface ReadOptions<T extends ByteTarget = ByteTarget> {
+export interface BundleReadOptions<T extends ByteTarget = ByteTarget> {
   /** The slice to read. Default: the complete tensor. */
   readonly slice?: TensorSlice;
   /** The target, of exactly the right size. Default: a new array. */
@@ -77,7 +77,10 @@ export class BundleReader {
   }
 
   /** The bytes of a tensor of any dtype but string, row by row as TensorFlow holds them. */
-  async read<T extends ByteTarget = Uint8Array>(name: string, options: ReadOptions<T> = {}): Promise<T> {
+  async read<T extends ByteTarget = Uint8Array>(
+    name: string,
+    options: BundleReadOptions<T> = {},
+  ): Promise<T> {
     const tensor = this.tensor(name);
     const each = elementBytes(tensor.dtype);
     if (each === undefined) {
@@ -102,7 +105,10 @@ export class BundleReader {
   }
 
   /** The elements of a tensor of strings, row by row. */
-  async readStrings(name: string, options: Omit<ReadOptions, 'into' | 'verify'> = {}): Promise<Uint8Array[]> {
+  async readStrings(
+    name: string,
+    options: Omit<BundleReadOptions, 'into' | 'verify'> = {},
+  ): Promise<Uint8Array[]> {
     const tensor = this.tensor(name);
     if (tensor.dtype !== DataType.DT_STRING) {
       throw invalid(`${name} is a tensor of ${dtypeName(tensor.dtype)}, not of strings`, {
@@ -145,7 +151,7 @@ export class BundleReader {
   }
 
   /** Verifies the checksums of a tensor, in bounded memory (strings: one piece at a time). */
-  async verify(name: string, options: Pick<ReadOptions, 'signal'> = {}): Promise<void> {
+  async verify(name: string, options: Pick<BundleReadOptions, 'signal'> = {}): Promise<void> {
     const tensor = this.tensor(name);
     for (const piece of tensor.pieces) {
       if (tensor.dtype === DataType.DT_STRING) {
@@ -204,7 +210,7 @@ export class BundleReader {
     piece: BundlePiece,
     runs: Iterator<Run>,
     target: ByteTarget,
-    options: ReadOptions,
+    options: BundleReadOptions,
   ): Promise<void> {
     const verify = options.verify ?? true;
     const spans = verify ? [{ start: 0, end: piece.size, runs }] : spansOf(runs);

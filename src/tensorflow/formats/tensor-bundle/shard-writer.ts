@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises';
 import { crc32c } from '../../../base/bytes/crc32c.js';
 import { invalid } from '../../../base/errors/errors.js';
 import { DataType } from '../../../base/proto/generated/graph_pb.js';
-import { type BundleIndex, type BundleTensor, combine } from './bundle-index.js';
+import { type BundleIndex, type BundleTensor, combineSlices } from './bundle-index.js';
 import { dtypeName, elementBytes } from './dtypes.js';
 import { boxOf, elementCount, isWhole, type TensorSlice } from './slice.js';
 import { stringsHead } from './string-layout.js';
@@ -131,7 +131,7 @@ export class BundleShardWriter {
     const { dtype, shape } = tensor;
     const slice = tensor.slice && !isWhole(shape, tensor.slice) ? tensor.slice : undefined;
     const piece = { slice, shard: 0, offset, size: this.#size - offset, crc32c: crc };
-    this.#tensors.set(name, combine(this.#tensors.get(name), { name, dtype, shape, pieces: [piece] }));
+    this.#tensors.set(name, combineSlices(this.#tensors.get(name), { name, dtype, shape, pieces: [piece] }));
   }
 
   /** Writes bytes and returns their crc, continued from `crc`. Checksums the next step while the sink writes. */

@@ -6,7 +6,7 @@
  */
 import { crc32c, maskCrc } from '../../../base/bytes/crc32c.js';
 import { ShoalError } from '../../../base/errors/errors.js';
-import { FOOTER_BYTES, HEADER_BYTES } from './record.js';
+import { RECORD_FOOTER_BYTES, RECORD_HEADER_BYTES } from './record.js';
 
 export interface DecoderOptions {
   /** The name of the file, for error messages. */
@@ -39,7 +39,7 @@ export class RecordDecoder {
   /** The bytes in the chunks. */
   #held = 0;
   /** The number of buffered bytes needed to continue decoding. */
-  #wanted = HEADER_BYTES;
+  #wanted = RECORD_HEADER_BYTES;
   /** The stream offset of the first buffered byte. */
   #offset = 0;
   #skipped = 0;
@@ -72,23 +72,23 @@ export class RecordDecoder {
     try {
       for (;;) {
         const left = bytes.length - at;
-        if (left < HEADER_BYTES) {
-          this.#wanted = HEADER_BYTES;
+        if (left < RECORD_HEADER_BYTES) {
+          this.#wanted = RECORD_HEADER_BYTES;
           return;
         }
         const length = this.#length(bytes, view, at);
-        const end = at + HEADER_BYTES + length;
-        if (bytes.length - end < FOOTER_BYTES) {
-          this.#wanted = HEADER_BYTES + length + FOOTER_BYTES;
+        const end = at + RECORD_HEADER_BYTES + length;
+        if (bytes.length - end < RECORD_FOOTER_BYTES) {
+          this.#wanted = RECORD_HEADER_BYTES + length + RECORD_FOOTER_BYTES;
           return;
         }
-        const data = bytes.subarray(at + HEADER_BYTES, end);
+        const data = bytes.subarray(at + RECORD_HEADER_BYTES, end);
         const start = at;
         if (view.getUint32(end, true) === maskCrc(crc32c(data))) {
-          at = end + FOOTER_BYTES;
+          at = end + RECORD_FOOTER_BYTES;
           yield { data, offset: this.#offset + start };
         } else if (this.#skip) {
-          at = end + FOOTER_BYTES;
+          at = end + RECORD_FOOTER_BYTES;
           this.#skipped++;
         } else {
           throw this.#corrupt(start, `the ${length} bytes of a record do not match their checksum`, 'skip');
@@ -104,7 +104,7 @@ export class RecordDecoder {
   /** Call this at the end of the stream. */
   end(): void {
     if (this.#held === 0 || this.#allowPartialEnd) return;
-    if (this.#skip && this.#held >= HEADER_BYTES) {
+    if (this.#skip && this.#held >= RECORD_HEADER_BYTES) {
       this.#skipped++;
       return;
     }

@@ -7,7 +7,7 @@ import { PassThrough, type Transform, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { messageOf, ShoalError } from '../../../base/errors/errors.js';
 import { type Compression, compressor } from './compression.js';
-import { FOOTER_BYTES, HEADER_BYTES, putRecord } from './record.js';
+import { putRecord, RECORD_FOOTER_BYTES, RECORD_HEADER_BYTES } from './record.js';
 
 const GATHER_BYTES = 256 << 10;
 
@@ -50,7 +50,7 @@ export class TFRecordWriter {
   async write(data: Uint8Array): Promise<void> {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `${this.#name} is closed`);
     if (this.#failed) throw this.#failed;
-    const framed = HEADER_BYTES + data.length + FOOTER_BYTES;
+    const framed = RECORD_HEADER_BYTES + data.length + RECORD_FOOTER_BYTES;
     this.#records++;
     if (framed > this.#buffer.length - this.#used) {
       await this.#drain();

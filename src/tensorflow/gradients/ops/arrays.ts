@@ -9,7 +9,7 @@ import {
   allAxes,
   allGrads,
   constantInts,
-  first,
+  firstGradient,
   firstOnly,
   indexType,
   inputOf,
@@ -69,7 +69,9 @@ const slice = firstOnly((op, grad) => {
 /** The gradient without the padding. */
 const unpadded = firstOnly((op, grad) => {
   const [x, paddings] = op.inputs as [Output, Output];
-  const before = raw.squeeze(raw.slice(paddings, int32([0, 0]), int32([-1, 1])), { squeezeDims: [1] });
+  const before = raw.squeeze(raw.slice(paddings, int32([0, 0]), int32([-1, 1])), {
+    squeezeDims: [1],
+  });
   return raw.slice(grad, before, shapeOf(x, indexType(paddings)));
 });
 
@@ -107,7 +109,7 @@ const topK: GradientFunction = single((op, grad) => {
     raw.reshape(ids, int32([-1])),
     raw.size(x),
   );
-  return first(op, reshapeLike(flat, x));
+  return firstGradient(op, reshapeLike(flat, x));
 });
 
 /** Patches overlap: each element of the image collects the gradients of all its copies. */

@@ -4,7 +4,7 @@ import type { Operation, Output } from '../../graph/operation.js';
 import { build, type Operand } from '../../ops/build.js';
 import * as raw from '../../ops/generated/index.js';
 import type { GradientFunction, GradientTable } from '../gradient-function.js';
-import { first, firstOnly, inputOf, int32, sameAttrs, shapeOf, single } from '../pieces.js';
+import { firstGradient, firstOnly, inputOf, int32, sameAttrs, shapeOf, single } from '../pieces.js';
 
 const make = (type: string, inputs: readonly Operand[], attrs: Attrs): Output =>
   build(type, inputs, attrs).output();
@@ -101,7 +101,7 @@ export const convGradients: GradientTable = {
   ...maxPool('MaxPool3D', 'MaxPool3DGrad', 'MaxPool3DGradGrad', POOL),
   MaxPoolWithArgmax: single((op, grad) => {
     const attrs = sameAttrs(op, ['ksize', 'strides', 'padding', 'include_batch_in_index']);
-    return first(op, make('MaxPoolGradWithArgmax', [inputOf(op, 0), grad, op.output(1)], attrs));
+    return firstGradient(op, make('MaxPoolGradWithArgmax', [inputOf(op, 0), grad, op.output(1)], attrs));
   }),
 
   ResizeBilinear: firstOnly((op, grad) =>

@@ -4,7 +4,7 @@ import { build } from '../../ops/build.js';
 import * as raw from '../../ops/generated/index.js';
 import { Tensor } from '../../tensor/tensor.js';
 import type { GradientFunction, GradientTable } from '../gradient-function.js';
-import { first, firstOnly, inputOf, int32, sameAttrs, shapeOf, single } from '../pieces.js';
+import { firstGradient, firstOnly, inputOf, int32, sameAttrs, shapeOf, single } from '../pieces.js';
 import { batchNormGradients } from './batch-norm.js';
 import { unbroadcastPair } from './broadcast.js';
 
@@ -105,7 +105,7 @@ export const nnGradients: GradientTable = {
   LogSoftmax: firstOnly((op, grad) => raw.sub(grad, raw.mul(sumLast(grad), raw.exp(op.output())))),
   SoftmaxCrossEntropyWithLogits: softmaxCrossEntropy,
   SparseSoftmaxCrossEntropyWithLogits: (op, [forLoss, forBackprop]) =>
-    first(op, logitsGradient(op, forLoss, forBackprop)),
+    firstGradient(op, logitsGradient(op, forLoss, forBackprop)),
 
   BiasAdd: single((op, grad) => [
     grad,

@@ -99,7 +99,9 @@ function productsAlongAxes(x: Output, axes: Output): Output {
   const rank = raw.rank(x);
   const asInt32 = axes.dtype === 'int32' ? axes : raw.cast(axes, { dstT: 'int32' });
   const reduced = raw.reshape(raw.floorMod(raw.addV2(asInt32, rank), rank), int32([-1]));
-  const { out: rest } = raw.listDiff(raw.range(int32(0), rank, int32(1)), reduced, { outIdx: 'int32' });
+  const { out: rest } = raw.listDiff(raw.range(int32(0), rank, int32(1)), reduced, {
+    outIdx: 'int32',
+  });
   const order = raw.concatV2([reduced, rest], int32(0));
   const shape = raw.shape(x);
   const count = (of: Output) => raw.prod(raw.gatherV2(shape, of, int32(0)), int32([0]));

@@ -10,7 +10,7 @@ import {
   softmaxCrossEntropyWithLogits,
   sparseSoftmaxCrossEntropyWithLogits,
 } from '../../ops/nn.js';
-import { integers } from '../integers.js';
+import { integerOutput } from '../integers.js';
 import { lossOperands, lossScope } from './loss-scope.js';
 import { checkSameShape, type LossOptions, toRank } from './weighted.js';
 
@@ -47,7 +47,7 @@ export const sparseSoftmaxCrossEntropy = lossOperands(
     const x = asOutput(logits);
     const fitted = { ...options, weights: fitWeights(options.weights, x) };
     return lossScope('sparse_softmax_cross_entropy_loss', x, fitted, () => {
-      const given = integers('Labels of sparseSoftmaxCrossEntropy', labels);
+      const given = integerOutput('Labels of sparseSoftmaxCrossEntropy', labels);
       const y = toRank(given, x.rank === null ? null : x.rank - 1);
       if (x.rank !== null && y.rank !== null && y.rank !== x.rank - 1) {
         throw invalid(

@@ -98,7 +98,7 @@ export function defines(image: ElfImage, symbol: string): boolean {
 }
 
 /** The parts of a library that have the bytes of its file in every process: not even the loader writes into them. */
-export function readOnlyRanges(image: ElfImage): readonly Range[] {
+export function readOnlyRanges(image: ElfImage): readonly MemoryRange[] {
   const header = viewOf(image.read(0n, 64));
   if (header.getUint32(0) !== 0x7f454c46) return [];
   const { dynamic, readOnly } = segments(image, header);
@@ -128,16 +128,16 @@ function occurrences(image: ElfImage, table: ReadonlyMap<bigint, bigint>, symbol
   return found;
 }
 
-export interface Range {
+export interface MemoryRange {
   readonly start: bigint;
   readonly end: bigint;
 }
 
 interface Segments {
-  dynamic?: Range;
-  relro?: Range;
+  dynamic?: MemoryRange;
+  relro?: MemoryRange;
   /** What is loaded and cannot be written, unless the loader relocates code. */
-  readonly readOnly: Range[];
+  readonly readOnly: MemoryRange[];
 }
 
 function segments(image: ElfImage, header: DataView): Segments {
@@ -157,7 +157,7 @@ function segments(image: ElfImage, header: DataView): Segments {
 }
 
 /** The dynamic section as a map. */
-function dynamicTable(image: ElfImage, { start, end }: Range): Map<bigint, bigint> {
+function dynamicTable(image: ElfImage, { start, end }: MemoryRange): Map<bigint, bigint> {
   const size = Number(end - start);
   const section = viewOf(image.read(start, size));
   const table = new Map<bigint, bigint>();

@@ -35,7 +35,7 @@ export interface SyncMarksOptions {
 }
 
 /** A mark, to be read only if it is set. */
-export interface Mark {
+export interface SyncMark {
   readonly isSet: Output<'bool'>;
   readonly value: Output<'int64'>;
 }
@@ -117,7 +117,7 @@ export class SyncMarks {
     );
   }
 
-  #read(device: string, name: string): Mark {
+  #read(device: string, name: string): SyncMark {
     const handle = this.#handle(device, name);
     return this.#on(device, () => ({
       isSet: raw.varIsInitializedOp(handle),
@@ -126,14 +126,14 @@ export class SyncMarks {
   }
 
   /** The marks of each worker, on all devices. */
-  ofWorkers(): readonly (readonly Mark[])[] {
+  ofWorkers(): readonly (readonly SyncMark[])[] {
     return this.#workers.map((worker) =>
       [...this.#devices.keys()].map((device) => this.#read(device, givenBy(worker))),
     );
   }
 
   /** The last attempt that took the gradients of each of `devices`. */
-  ofDevices(): readonly Mark[] {
+  ofDevices(): readonly SyncMark[] {
     return this.devices.map((device) => this.#read(device, TAKEN));
   }
 }

@@ -27,8 +27,8 @@ import type {
   Optimizer,
 } from '../optimizer.js';
 import { noStep, orderedShare, StepCounters } from './ordered-shares.js';
-import { type Mark, SyncMarks } from './sync-marks.js';
-import { first, type Share, share } from './sync-shares.js';
+import { type SyncMark, SyncMarks } from './sync-marks.js';
+import { firstStep, type Share, share } from './sync-shares.js';
 import { SyncTokens, tokenCounts } from './sync-tokens.js';
 
 export interface SyncReplicasOptions {
@@ -51,7 +51,7 @@ export interface SyncReplicasOptions {
 /** A variable on the queue's device, not checkpointed: initialized once steps may have run. */
 const STARTED = 'sync_replicas/started';
 
-interface ChiefParts {
+interface ChiefState {
   readonly localStep: Variable;
   readonly counters: StepCounters | undefined;
   readonly marks: SyncMarks;
@@ -82,11 +82,11 @@ export interface SyncProgress {
   /** The tokens that each worker has not taken. */
   readonly tokens: Output<'int32'>;
   /** The marks of each worker (see `areWaiting`). */
-  readonly workers: readonly (readonly Mark[])[];
+  readonly workers: readonly (readonly SyncMark[])[];
   readonly devices: readonly {
     readonly device: string;
     /** The attempt that took gradients last. */
-    readonly taken: Mark;
+    readonly taken: SyncMark;
     /** The number of gradients that a variable of the device has. */
     readonly gradients: Output<'int32'>;
   }[];
@@ -316,7 +316,7 @@ export class SyncReplicasOptimizer {
     shares: readonly Share[],
     tokens: SyncTokens,
     globalStep: Variable<'int64'>,
-    { localStep, counters, marks }: ChiefParts,
+    { localStep, counters, marks }: ChiefState,
   ): ChiefOps {
     const { graph } = globalStep;
     const required = Tensor.of(this.#required, { dtype: 'int32' });
@@ -361,7 +361,7 @@ export class SyncReplicasOptimizer {
       markStarted: graph.colocateWith(globalStep.handle, () => raw.assignVariableOp(started, Tensor.of(1n))),
       restart,
       reset: group([
-        ...shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(first()))),
+        ...shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(firstStep()))),
         ...(counters ? [counters.set(noStep())] : []),
       ]),
       setLocalStep: group([localStep.assign(globalStep.read()), marks.begins()]),

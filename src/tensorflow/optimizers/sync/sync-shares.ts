@@ -26,7 +26,7 @@ export interface Share {
 
 /** The largest step: a gradient of it is never stale. */
 export const latest = () => Tensor.of(2n ** 62n);
-export const first = () => Tensor.of(0n);
+export const firstStep = () => Tensor.of(0n);
 export const one = () => Tensor.of(1, { dtype: 'int32' });
 
 /** Adds a zero gradient first, because taking from an empty accumulator blocks. */

@@ -26,8 +26,8 @@ import type { Change, Parallel, ParallelOptions, Recipe } from './recipe.js';
 import {
   batched,
   common,
+  type DatasetElement,
   describe,
-  type ElementOf,
   leavesOf,
   mapLeaves,
   type Spec,
@@ -97,7 +97,7 @@ export class Dataset<T = unknown> {
   }
 
   /** Maps each element through `fn`. */
-  map<const U>(fn: (element: T) => U, given: OrNull<ParallelOptions> = {}): Dataset<ElementOf<U>> {
+  map<const U>(fn: (element: T) => U, given: OrNull<ParallelOptions> = {}): Dataset<DatasetElement<U>> {
     const options = withoutNull<ParallelOptions>(given);
     return this.#within(() => {
       const { f, captures, spec } = traceMap(this.spec, fn, 'dataset_map');
@@ -109,7 +109,7 @@ export class Dataset<T = unknown> {
               ...attrs,
               deterministic: order(options.deterministic),
             });
-      return this.#made<ElementOf<U>>(variant, spec, { kind: 'map', fn, options });
+      return this.#made<DatasetElement<U>>(variant, spec, { kind: 'map', fn, options });
     });
   }
 

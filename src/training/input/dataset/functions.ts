@@ -3,7 +3,7 @@ import { invalid } from '../../../base/errors/errors.js';
 import { finishFunction, type GraphFunction, traceBody } from '../../../tensorflow/graph/function.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import { asOutput, type Operand } from '../../../tensorflow/ops/build.js';
-import { flatten, type Spec, typesOf, unflatten } from './structure.js';
+import { flattenElement, type Spec, typesOf, unflattenElement } from './structure.js';
 
 /** Dataset ops take the captured tensors separately from the function. */
 export interface ElementFunction {
@@ -30,8 +30,8 @@ export function traceMap(
 ): ElementFunction & { readonly spec: Spec } {
   let spec: Spec | undefined;
   const traced = traceBody(specsOf(input), (...args) => {
-    const result = (fn as (element: unknown) => unknown)(unflatten(input, args));
-    const flat = flatten(result);
+    const result = (fn as (element: unknown) => unknown)(unflattenElement(input, args));
+    const flat = flattenElement(result);
     spec = flat.spec;
     return flat.components;
   });
@@ -46,7 +46,10 @@ export function tracePredicate(
   name: string,
 ): ElementFunction {
   const traced = traceBody(specsOf(input), (...args) => {
-    const holds = asOutput((fn as (element: unknown) => Operand<'bool'>)(unflatten(input, args)), 'bool');
+    const holds = asOutput(
+      (fn as (element: unknown) => Operand<'bool'>)(unflattenElement(input, args)),
+      'bool',
+    );
     if (holds.rank !== null && holds.rank !== 0) {
       throw invalid(`The predicate of ${name} must return a boolean scalar, not ${holds}`);
     }
@@ -64,7 +67,7 @@ export function traceDatasetFunction(
 ): ElementFunction & { readonly spec: Spec } {
   let spec: Spec | undefined;
   const traced = traceBody(specsOf(input), (...args) => {
-    const made = (fn as (element: unknown) => DatasetOutput)(unflatten(input, args));
+    const made = (fn as (element: unknown) => DatasetOutput)(unflattenElement(input, args));
     spec = made.spec;
     return made.variant;
   });

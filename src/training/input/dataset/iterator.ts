@@ -11,7 +11,7 @@ import { inScope, scopeOf } from '../../../tensorflow/graph/scope.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';
 import { GraphKeys } from '../../../tensorflow/variables/collections.js';
 import { tuned } from './autotune.js';
-import { describe, type Spec, typesOf, unflatten } from './structure.js';
+import { describe, type Spec, typesOf, unflattenElement } from './structure.js';
 
 export interface IteratorOptions {
   /** The name of the iterator's op; default: `Iterator`. */
@@ -57,7 +57,7 @@ export class DatasetIterator<T = unknown> {
         ...typesOf(this.spec),
         name: options.name ?? 'IteratorGetNext',
       });
-      return unflatten(this.spec, outputs) as T;
+      return unflattenElement(this.spec, outputs) as T;
     });
   }
 

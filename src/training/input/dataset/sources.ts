@@ -9,29 +9,29 @@ import * as raw from '../../../tensorflow/ops/generated/index.js';
 import type { TensorLike } from '../../../tensorflow/tensor/tensor.js';
 import { Dataset, int64 } from './dataset.js';
 import { onWorker } from './placement.js';
-import { type ElementOf, flatten, flattenSlices, type Spec, typesOf } from './structure.js';
+import { type DatasetElement, flattenElement, flattenSlices, type Spec, typesOf } from './structure.js';
 
 /**
  * A structure of values. An array of numbers or strings is one tensor; an array of tensors, typed arrays or
  * outputs is a list of them.
  */
-export type Values =
+export type SourceValues =
   | TensorLike
   | Output
   | SparseTensor
-  | readonly Values[]
-  | { readonly [key: string]: Values };
+  | readonly SourceValues[]
+  | { readonly [key: string]: SourceValues };
 
 /** Builds ops in the current scope, on the worker. */
 export const building = <T>(body: () => T): T =>
   activeScope() ? onWorker(body) : currentGraph().asDefault(() => onWorker(body));
 
 /** A dataset of one element, the given values. They become constants of the graph. */
-export function fromTensors<const V extends Values>(values: V): Dataset<ElementOf<V>> {
+export function fromTensors<const V extends SourceValues>(values: V): Dataset<DatasetElement<V>> {
   return building(() => {
-    const { spec, components } = flatten(values);
+    const { spec, components } = flattenElement(values);
     const { outputShapes } = typesOf(spec);
-    return new Dataset<ElementOf<V>>(raw.tensorDataset(components, { outputShapes }), spec);
+    return new Dataset<DatasetElement<V>>(raw.tensorDataset(components, { outputShapes }), spec);
   });
 }
 
@@ -39,11 +39,11 @@ export function fromTensors<const V extends Values>(values: V): Dataset<ElementO
  * A dataset with one element per row of the values. They become constants of the graph, which is limited to 2 GB and
  * sent to every task: use it for small data only.
  */
-export function fromTensorSlices<const V extends Values>(values: V): Dataset<ElementOf<V>> {
+export function fromTensorSlices<const V extends SourceValues>(values: V): Dataset<DatasetElement<V>> {
   return building(() => {
     const { spec, components } = flattenSlices(values);
     const { outputShapes } = typesOf(spec);
-    return new Dataset<ElementOf<V>>(raw.tensorSliceDataset(components, { outputShapes }), spec);
+    return new Dataset<DatasetElement<V>>(raw.tensorSliceDataset(components, { outputShapes }), spec);
   });
 }
 

@@ -26,7 +26,7 @@ export type Spec =
   | { readonly kind: 'record'; readonly entries: readonly (readonly [string, Spec])[] };
 
 /** The element type of a structure given by the user: everything convertible to an output is an output. */
-export type ElementOf<U> =
+export type DatasetElement<U> =
   U extends SparseTensor<infer D>
     ? SparseTensor<D>
     : U extends OutputLike<infer D>
@@ -34,7 +34,7 @@ export type ElementOf<U> =
       : U extends TensorLike
         ? Output
         : U extends object
-          ? { -readonly [K in keyof U]: ElementOf<U[K]> }
+          ? { -readonly [K in keyof U]: DatasetElement<U[K]> }
           : Output;
 
 /** The leaves from left to right. */
@@ -67,7 +67,7 @@ export interface Flat {
 }
 
 /** Flattens a structure. Literals become constants; an array is a list unless it contains only literals. */
-export function flatten(value: unknown): Flat {
+export function flattenElement(value: unknown): Flat {
   const components: Output[] = [];
   const spec = visit(value, (leaf) => {
     if (leaf instanceof SparseTensor) {
@@ -135,7 +135,7 @@ const isTensor = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && 'toArray' in value && 'dtype' in value;
 
 /** Rebuilds the structure from a flat list of tensors. */
-export function unflatten(spec: Spec, components: readonly Output[]): unknown {
+export function unflattenElement(spec: Spec, components: readonly Output[]): unknown {
   let next = 0;
   const build = (part: Spec): unknown => {
     if (part.kind === 'list') return part.items.map(build);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { FOOTER_BYTES, HEADER_BYTES } from '../../../tensorflow/formats/tfrecord/record.js';
+import { RECORD_FOOTER_BYTES, RECORD_HEADER_BYTES } from '../../../tensorflow/formats/tfrecord/record.js';
 import { TFRecordWriter } from '../../../tensorflow/formats/tfrecord/writer.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import * as data from '../data.js';
@@ -18,7 +18,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const DATA_BYTES = 4;
-const FRAME = HEADER_BYTES + DATA_BYTES + FOOTER_BYTES;
+const FRAME = RECORD_HEADER_BYTES + DATA_BYTES + RECORD_FOOTER_BYTES;
 const word = (prefix: string, i: number) => `${prefix}${String(i).padStart(3, '0')}`;
 const words = (prefix: string, indices: readonly number[]) => indices.map((i) => word(prefix, i));
 const upTo = (count: number, without: readonly number[] = []) =>
@@ -42,7 +42,7 @@ const flip = (at: number) => (bytes: Buffer) => {
   bytes[at] = (bytes[at] as number) ^ 1;
   return bytes;
 };
-const flipData = (record: number) => flip(record * FRAME + HEADER_BYTES);
+const flipData = (record: number) => flip(record * FRAME + RECORD_HEADER_BYTES);
 const flipLength = (record: number) => flip(record * FRAME);
 
 describe('a scan', () => {

@@ -5,7 +5,7 @@
 
 import { bytes, count } from '../../../base/text/format.js';
 import type { Compression } from '../../../tensorflow/formats/tfrecord/compression.js';
-import { bytesOf } from './text-scan.js';
+import { decompressedBytes } from './text-scan.js';
 
 export interface CsvColumn {
   readonly name: string;
@@ -204,7 +204,7 @@ async function* linesOf(
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = '';
-  for await (const chunk of bytesOf(file, compression, signal)) {
+  for await (const chunk of decompressedBytes(file, compression, signal)) {
     const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n');
     rest = parts.pop() as string;
     for (const part of parts) yield part.replace(/\r$/, '');

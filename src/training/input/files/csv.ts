@@ -14,9 +14,9 @@ import { type CsvColumn, EMPTY_FILE } from './csv-rows.js';
 import {
   bufferSize,
   compressionName,
+  type FileReadOptions,
   type FileSource,
-  isPlain,
-  type ReadOptions,
+  isUncompressed,
   readFiles,
 } from './files.js';
 import { badRow } from './input-errors.js';
@@ -30,7 +30,7 @@ export type Column = ColumnType | { readonly dtype: ColumnType; readonly default
 
 export type Columns = Readonly<Record<string, Column>>;
 
-export interface CsvOptions<C extends Columns> extends ReadOptions {
+export interface CsvOptions<C extends Columns> extends FileReadOptions {
   /** All columns of the files, in order. */
   readonly columns: C;
   /** The columns to keep; default: all. */
@@ -103,7 +103,7 @@ export function csv<const C extends Columns>(
     });
   const format: RangeFormat<Dataset<Row<C>>> = {
     read: (range) => {
-      if (!isPlain(options)) return rowsIn(vectorOf(range.file));
+      if (!isUncompressed(options)) return rowsIn(vectorOf(range.file));
       const { whole, part } = wholeOrPart(range);
       const rows = textOf(part, range, bufferSize(options)).flatMap((text) => {
         const lines = firstOf(linesOf(text), range.records);

@@ -35,7 +35,7 @@ export interface FilesOptions {
   readonly seed?: number;
 }
 
-export interface ReadOptions {
+export interface FileReadOptions {
   /** The compression of the files; default: 'none'. */
   readonly compression?: Compression;
   /** The size of the read buffer in bytes; default: 256 KiB. */
@@ -151,32 +151,35 @@ function toNames(source: string | readonly string[] | Output<'string'>): Output<
 export const compressionName = (compression: Compression = 'none'): string =>
   compression === 'none' ? '' : compression.toUpperCase();
 
-export const bufferSize = (options: ReadOptions) => int64(options.bufferSize ?? DEFAULT_BUFFER);
+export const bufferSize = (options: FileReadOptions) => int64(options.bufferSize ?? DEFAULT_BUFFER);
 
 /** The lines of text files, without line ends. */
-export function textLines(source: FileSource, given: OrNull<ReadOptions> = {}): Dataset<Output<'string'>> {
-  const options = withoutNull<ReadOptions>(given);
+export function textLines(
+  source: FileSource,
+  given: OrNull<FileReadOptions> = {},
+): Dataset<Output<'string'>> {
+  const options = withoutNull<FileReadOptions>(given);
   return readFiles(source, (names) => linesIn(names, options), options.parallelFiles, {
     read: (range) => linesOfRange(range, options),
     scan: (file, scan) => scanLines(file, { ...scan, compression: options.compression }),
   });
 }
 
-const linesIn = (names: Output<'string'>, options: ReadOptions): Dataset<Output<'string'>> =>
+const linesIn = (names: Output<'string'>, options: FileReadOptions): Dataset<Output<'string'>> =>
   new Dataset(raw.textLineDataset(names, compressionName(options.compression), bufferSize(options)), STRING);
 
 /** The lines of a range, followed by an empty one if the last ends with a newline. */
-export function linesOfRange(range: ByteRange, options: ReadOptions): Dataset<Output<'string'>> {
+export function linesOfRange(range: ByteRange, options: FileReadOptions): Dataset<Output<'string'>> {
   const names = vectorOf(range.file);
-  if (!isPlain(options)) return linesIn(names, options);
+  if (!isUncompressed(options)) return linesIn(names, options);
   return textOf(names, range, bufferSize(options)).flatMap((text) =>
     fromTensorSlices(linesOf(text)),
   ) as unknown as Dataset<Output<'string'>>;
 }
 
-export const isPlain = ({ compression = 'none' }: ReadOptions): boolean => compression === 'none';
+export const isUncompressed = ({ compression = 'none' }: FileReadOptions): boolean => compression === 'none';
 
-export interface FixedLengthOptions extends ReadOptions {
+export interface FixedLengthOptions extends FileReadOptions {
   readonly recordBytes: number;
   /** Bytes to skip at the beginning of each file; default: 0. */
   readonly headerBytes?: number;
@@ -208,7 +211,7 @@ export function fixedLength(
   return readFiles(source, read, options.parallelFiles, {
     read: (range) => {
       const names = vectorOf(range.file);
-      if (!isPlain(options)) return read(names);
+      if (!isUncompressed(options)) return read(names);
       return equalRecords(names, range, recordBytes, bufferSize(options));
     },
     scan: (file, scan) =>
@@ -216,7 +219,7 @@ export function fixedLength(
   });
 }
 
-export interface TFRecordOptions extends ReadOptions {}
+export interface TFRecordOptions extends FileReadOptions {}
 
 /**
  * The records of TFRecord files, as strings. A corrupt record fails the run that reads it. Given a scan of the files
@@ -241,7 +244,7 @@ export function tfRecord(
 /** The ranges of a TFRecord file, found by the record lengths only. */
 async function scanRecords(
   file: string,
-  { rangeRecords, compression = 'none', signal }: RangeScanOptions & Pick<ReadOptions, 'compression'>,
+  { rangeRecords, compression = 'none', signal }: RangeScanOptions & Pick<FileReadOptions, 'compression'>,
 ): Promise<ScannedRanges> {
   const most = compression === 'none' ? { rangeRecords } : {};
   const { ranges, corrupt } = await scanFile(file, { compression, verify: false, signal, ...most });
@@ -272,7 +275,7 @@ function intactRecords(scan: TFRecordScan, options: TFRecordOptions): Dataset<Ou
 
 /** The records of one range. Compressed files can only be read from the beginning. */
 export function recordsOfRange(range: RangeElement, options: TFRecordOptions): Dataset<Output<'string'>> {
-  const offsets = isPlain(options) ? vectorOf(range.offset) : undefined;
+  const offsets = isUncompressed(options) ? vectorOf(range.offset) : undefined;
   return recordsOf(vectorOf(range.file), options, offsets).take(range.records);
 }
 

@@ -10,10 +10,17 @@ import * as raw from '../../../tensorflow/ops/generated/index.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { Dataset } from '../dataset/dataset.js';
 import type { ParallelOptions } from '../dataset/recipe.js';
-import { type FileSource, linesOfRange, type ReadOptions, recipeOf, textLines, withRecipe } from './files.js';
+import {
+  type FileReadOptions,
+  type FileSource,
+  linesOfRange,
+  recipeOf,
+  textLines,
+  withRecipe,
+} from './files.js';
 import { scanLines } from './text-scan.js';
 
-export interface LibSvmOptions extends ReadOptions, ParallelOptions {
+export interface LibSvmOptions extends FileReadOptions, ParallelOptions {
   /** The number of features: the size of the sparse tensor. */
   readonly features: number;
   /** Whether feature indices begin at 1, as in LibSVM; default: false, they begin at 0. */

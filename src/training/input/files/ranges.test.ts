@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Range, sizeOfRanges, without, withRange } from './ranges.js';
+import { type FileRange, sizeOfRanges, without, withRange } from './ranges.js';
 
-const members = (ranges: readonly Range[]): number[] =>
+const members = (ranges: readonly FileRange[]): number[] =>
   ranges.flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i));
 
 const some = fc.array(
@@ -16,7 +16,7 @@ const some = fc.array(
 test('ranges merge what is added, and without() returns the complement', () => {
   fc.assert(
     fc.property(some, (parts) => {
-      const set = parts.reduce<readonly Range[]>(withRange, []);
+      const set = parts.reduce<readonly FileRange[]>(withRange, []);
       const wanted = [...new Set(members(parts))].sort((a, b) => a - b);
       expect(members(set)).toEqual(wanted);
       expect(sizeOfRanges(set)).toBe(wanted.length);
@@ -25,7 +25,7 @@ test('ranges merge what is added, and without() returns the complement', () => {
         Array.from({ length: 20 }, (_, i) => i).filter((i) => !wanted.includes(i)),
       );
       for (const [i, { from }] of set.entries()) {
-        if (i > 0) expect(from).toBeGreaterThan((set[i - 1] as Range).to);
+        if (i > 0) expect(from).toBeGreaterThan((set[i - 1] as FileRange).to);
       }
     }),
   );

@@ -1,15 +1,15 @@
 /** Sets of integers as sorted, disjoint ranges [from, to): the consumed records of a lease. */
-export interface Range {
+export interface FileRange {
   readonly from: number;
   /** Exclusive. */
   readonly to: number;
 }
 
-export const sizeOfRanges = (ranges: readonly Range[]): number =>
+export const sizeOfRanges = (ranges: readonly FileRange[]): number =>
   ranges.reduce((sum, { from, to }) => sum + to - from, 0);
 
 /** Adds a range to the set. */
-export function withRange(ranges: readonly Range[], { from, to }: Range): readonly Range[] {
+export function withRange(ranges: readonly FileRange[], { from, to }: FileRange): readonly FileRange[] {
   if (from >= to) return ranges;
   const near = ranges.filter((one) => one.from <= to && from <= one.to);
   const joined = {
@@ -20,7 +20,7 @@ export function withRange(ranges: readonly Range[], { from, to }: Range): readon
 }
 
 /** The range minus the set. */
-export function without({ from, to }: Range, ranges: readonly Range[]): readonly Range[] {
+export function without({ from, to }: FileRange, ranges: readonly FileRange[]): readonly FileRange[] {
   const ends = [...ranges.map((one) => one.from), to];
   const starts = [from, ...ranges.map((one) => one.to)];
   return starts

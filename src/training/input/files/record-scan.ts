@@ -11,7 +11,7 @@ import { crc32c, maskCrc } from '../../../base/bytes/crc32c.js';
 import { isShoalError, messageOf, ShoalError } from '../../../base/errors/errors.js';
 import type { Compression } from '../../../tensorflow/formats/tfrecord/compression.js';
 import { readTFRecordBatches } from '../../../tensorflow/formats/tfrecord/reader.js';
-import { FOOTER_BYTES, HEADER_BYTES } from '../../../tensorflow/formats/tfrecord/record.js';
+import { RECORD_FOOTER_BYTES, RECORD_HEADER_BYTES } from '../../../tensorflow/formats/tfrecord/record.js';
 
 /** Consecutive records of a file. */
 export interface RecordRange {
@@ -120,13 +120,13 @@ async function scanPlain(file: string, window: Window, options: ScanOptions): Pr
   const corrupt: CorruptPlace[] = [];
   const { size } = window;
   for (let at = 0; at < size; ) {
-    if (size - at < HEADER_BYTES) {
+    if (size - at < RECORD_HEADER_BYTES) {
       corrupt.push({ file, offset: at, reason: TRUNCATED });
       break;
     }
-    if (!window.holds(at, HEADER_BYTES)) {
+    if (!window.holds(at, RECORD_HEADER_BYTES)) {
       throwIfAborted(`scanning ${file}`, signal);
-      await window.load(at, HEADER_BYTES);
+      await window.load(at, RECORD_HEADER_BYTES);
     }
     const length = window.lengthAt(at);
     if (length === undefined) {
@@ -135,7 +135,7 @@ async function scanPlain(file: string, window: Window, options: ScanOptions): Pr
       at = await nextFrame(window, at + 1, signal);
       continue;
     }
-    const end = at + HEADER_BYTES + length + FOOTER_BYTES;
+    const end = at + RECORD_HEADER_BYTES + length + RECORD_FOOTER_BYTES;
     if (end > size) {
       corrupt.push({ file, offset: at, reason: TRUNCATED });
       break;
@@ -157,14 +157,14 @@ async function scanPlain(file: string, window: Window, options: ScanOptions): Pr
 
 /** The next offset with a correct length checksum, or the end of the file. */
 async function nextFrame(window: Window, from: number, signal?: AbortSignal): Promise<number> {
-  for (let at = from; at + HEADER_BYTES + FOOTER_BYTES <= window.size; at++) {
-    if (!window.holds(at, HEADER_BYTES)) {
+  for (let at = from; at + RECORD_HEADER_BYTES + RECORD_FOOTER_BYTES <= window.size; at++) {
+    if (!window.holds(at, RECORD_HEADER_BYTES)) {
       throwIfAborted('looking for the next record', signal);
-      await window.load(at, HEADER_BYTES);
+      await window.load(at, RECORD_HEADER_BYTES);
     }
     // Nearly all offsets have a length beyond the end of the file, which is cheaper to check than the checksum.
     const length = window.rawLengthAt(at);
-    if (at + HEADER_BYTES + length + FOOTER_BYTES > window.size) continue;
+    if (at + RECORD_HEADER_BYTES + length + RECORD_FOOTER_BYTES > window.size) continue;
     if (window.lengthAt(at) !== undefined) return at;
   }
   return window.size;
@@ -223,7 +223,7 @@ class Window {
   }
 
   dataMatches(at: number, length: number): boolean {
-    const from = at - this.#start + HEADER_BYTES;
+    const from = at - this.#start + RECORD_HEADER_BYTES;
     const data = this.#buffer.subarray(from, from + length);
     return this.#view.getUint32(from + length, true) === maskCrc(crc32c(data));
   }
@@ -242,7 +242,7 @@ async function scanCompressed(file: string, options: ScanOptions): Promise<FileS
         if (offset !== expected) corrupt.push({ file, offset: expected, reason: DATA });
         if (corrupt.length === 0) ranges.add(offset);
         else unreachable += 1;
-        expected = offset + HEADER_BYTES + data.length + FOOTER_BYTES;
+        expected = offset + RECORD_HEADER_BYTES + data.length + RECORD_FOOTER_BYTES;
       }
     }
   } catch (error) {

@@ -21,7 +21,7 @@ export const COMPRESSED = 'it is compressed';
 const LINES_IN_RECORDS = 'some of its records contain newlines';
 
 /** The bytes of a file, decompressed. */
-export async function* bytesOf(
+export async function* decompressedBytes(
   file: string,
   compression: Compression,
   signal: AbortSignal | undefined,
@@ -96,7 +96,7 @@ export async function scanLines(file: string, options: LineScanOptions): Promise
   const line = (end: number, parts: readonly Buffer[]) => {
     if (!isRecord || isRecord(Buffer.concat(parts).toString('latin1'))) splitter.record(end);
   };
-  for await (const chunk of bytesOf(file, compression, signal)) {
+  for await (const chunk of decompressedBytes(file, compression, signal)) {
     let from = 0;
     for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
       line(size + at + 1, [...rest, chunk.subarray(from, at)]);
@@ -157,7 +157,7 @@ export async function scanCsv(file: string, options: CsvScanOptions): Promise<Sc
     else if (byte === delimiter) place = 'begin';
     else place = quotes && place === 'begin' && byte === QUOTE ? 'quoted' : 'field';
   };
-  for await (const chunk of bytesOf(file, compression, signal)) {
+  for await (const chunk of decompressedBytes(file, compression, signal)) {
     for (let i = 0; i < chunk.length; i++) take(chunk[i] as number, size + i + 1);
     size += chunk.length;
   }
@@ -213,6 +213,6 @@ async function sizeOf(
       // Reading below gives the error.
     }
   }
-  for await (const chunk of bytesOf(file, compression, signal)) size += chunk.length;
+  for await (const chunk of decompressedBytes(file, compression, signal)) size += chunk.length;
   return size;
 }

@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import { backoffMs } from '../../../base/async/backoff.js';
 import { sleep, throwIfAborted } from '../../../base/async/deadline.js';
 import { firstLineOf, isShoalError, ShoalError } from '../../../base/errors/errors.js';
-import { checked } from '../../../distributed/cluster/agent/wire.js';
+import { validated } from '../../../distributed/cluster/agent/wire.js';
 import type { Identity } from '../../../distributed/cluster/membership/map.js';
 import type { TaskId } from '../../../distributed/cluster/spec/task-id.js';
 import type { ClusterTask } from '../../../distributed/cluster/task/cluster-task.js';
@@ -57,7 +57,7 @@ const AnswerSchema = v.variant('type', [
 export function serveLeases(task: ClusterTask, server: LeaseServer): () => void {
   const ends = [
     task.onRequest(BEGIN, async (payload, { from, signal }) => {
-      const { waitMs } = checked(BeginSchema, payload, 'request');
+      const { waitMs } = validated(BeginSchema, payload, 'request');
       // A worker that is not a known member would not be paused for a checkpoint.
       const member = task.member(from.task);
       if (member?.status !== 'alive' || member.incarnation !== from.incarnation) {
@@ -74,10 +74,10 @@ export function serveLeases(task: ClusterTask, server: LeaseServer): () => void 
       }
     }),
     task.onRequest(NEXT, (payload, { from, signal }) =>
-      server.next(from.task, checked(NextSchema, payload, 'request'), signal),
+      server.next(from.task, validated(NextSchema, payload, 'request'), signal),
     ),
     task.onRequest(DONE, (payload, { from }) =>
-      server.done(from.task, checked(DoneSchema, payload, 'request')),
+      server.done(from.task, validated(DoneSchema, payload, 'request')),
     ),
   ];
   return () => {
@@ -115,19 +115,19 @@ export class RemoteLeaseServer implements LeaseEndpoint {
   async begin(_worker: string, signal?: AbortSignal): Promise<string> {
     for (;;) {
       const answer = await this.#ask(BEGIN, { waitMs: BEGIN_WAIT_MS }, BEGIN_WAIT_MS + CALL_MS, signal);
-      const leaseSession = answer === OVER ? 'none' : checked(BegunSchema, answer, 'answer');
+      const leaseSession = answer === OVER ? 'none' : validated(BegunSchema, answer, 'answer');
       if (leaseSession !== null) return leaseSession;
     }
   }
 
   async next(_worker: string, question: NextQuestion, signal?: AbortSignal): Promise<NextAnswer> {
     const answer = await this.#ask(NEXT, question, question.waitMs + CALL_MS, signal);
-    return answer === OVER ? { type: 'end' } : checked(AnswerSchema, answer, 'answer');
+    return answer === OVER ? { type: 'end' } : validated(AnswerSchema, answer, 'answer');
   }
 
   async done(_worker: string, report: DoneReport, signal?: AbortSignal): Promise<boolean> {
     const answer = await this.#ask(DONE, report, CALL_MS, signal);
-    return answer === OVER || checked(v.boolean(), answer, 'answer');
+    return answer === OVER || validated(v.boolean(), answer, 'answer');
   }
 
   #isOver(): boolean {

@@ -9,7 +9,7 @@ import { RemoteLeaseServer, serveLeases } from './lease-requests.js';
 import { LeaseServer, type LeaseServerOptions, type Marks } from './lease-server.js';
 import type { Lease } from './ledger.js';
 import { LedgerHost } from './ledger-host.js';
-import type { LastSteps } from './step-marks.js';
+import type { StepOutcome } from './step-marks.js';
 
 const never = new AbortController().signal;
 const ignore = () => {};
@@ -125,7 +125,7 @@ describe('a remote worker', () => {
 /** A fake ps: the fence and the last steps. */
 class Ps implements Marks {
   readonly closed = new Set<string>();
-  last: LastSteps = { applied: [], partial: [] };
+  last: StepOutcome = { applied: [], partial: [] };
 
   async open(worker: string): Promise<void> {
     this.closed.delete(worker);
@@ -135,7 +135,7 @@ class Ps implements Marks {
     for (const worker of workers) this.closed.add(worker);
   }
 
-  async lastSteps(worker: string): Promise<LastSteps> {
+  async lastSteps(worker: string): Promise<StepOutcome> {
     expect(this.closed.has(worker)).toBe(true);
     return this.last;
   }

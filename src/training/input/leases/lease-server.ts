@@ -13,7 +13,7 @@ import { describeError, firstLineOf, ShoalError } from '../../../base/errors/err
 import type { Log } from '../../../base/text/log.js';
 import type { Fence, Lease, LedgerSnapshot } from './ledger.js';
 import type { LedgerHost } from './ledger-host.js';
-import type { LastSteps, Mark } from './step-marks.js';
+import type { StepMark, StepOutcome } from './step-marks.js';
 
 export type NextAnswer =
   | { readonly type: 'lease'; readonly lease: Lease }
@@ -52,7 +52,7 @@ export interface Marks {
   open(worker: string, fence: Fence, signal?: AbortSignal): Promise<void>;
   /** Rejects steps of these workers; resolves when all previously admitted steps have been applied. */
   close(workers: readonly string[], signal?: AbortSignal): Promise<void>;
-  lastSteps(worker: string, held: readonly number[], signal?: AbortSignal): Promise<LastSteps>;
+  lastSteps(worker: string, held: readonly number[], signal?: AbortSignal): Promise<StepOutcome>;
 }
 
 export interface LeaseServerOptions {
@@ -217,9 +217,9 @@ export class LeaseServer implements LeaseEndpoint {
     host.lost(worker);
   }
 
-  async #judge(worker: string, { applied, partial }: LastSteps): Promise<void> {
+  async #judge(worker: string, { applied, partial }: StepOutcome): Promise<void> {
     const { host, log, rewind } = this.#options;
-    const consumed = (mark: Mark) => host.done(worker, mark.lease, mark.to, mark.from);
+    const consumed = (mark: StepMark) => host.done(worker, mark.lease, mark.to, mark.from);
     for (const mark of applied) consumed(mark);
     if (partial.length === 0) return;
     const what = `${partial.length} of the last steps of ${worker} were partially applied`;

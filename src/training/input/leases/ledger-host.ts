@@ -20,7 +20,7 @@ import {
   type LedgerState,
   lastLease,
   newLedger,
-  reduce,
+  reduceLedger,
   restoreLedger,
   snapshotOf,
 } from './ledger.js';
@@ -185,7 +185,7 @@ export class LedgerHost implements LeaseSource {
   }
 
   #happen(event: LedgerEvent): void {
-    const { state, effects } = reduce(this.#state, event);
+    const { state, effects } = reduceLedger(this.#state, event);
     this.#state = state;
     for (const effect of effects) {
       this.#onEffect(effect);

@@ -10,7 +10,7 @@ import {
   type LedgerSnapshot,
   type LedgerState,
   newLedger,
-  reduce,
+  reduceLedger,
   restoreLedger,
   snapshotOf,
 } from './ledger.js';
@@ -38,7 +38,7 @@ class World {
   }
 
   happen(event: LedgerEvent): void {
-    const { state, effects } = reduce(this.state, event);
+    const { state, effects } = reduceLedger(this.state, event);
     this.state = state;
     for (const effect of effects) {
       if (effect.type !== 'grant') continue;

@@ -14,7 +14,7 @@
 import * as v from 'valibot';
 import { invalid, ShoalError } from '../../../base/errors/errors.js';
 import type { Shard } from '../dataset/record-ranges.js';
-import { type Range, sizeOfRanges, without, withRange } from '../files/ranges.js';
+import { type FileRange, sizeOfRanges, without, withRange } from '../files/ranges.js';
 import { shardSeed, shuffledOrder } from './shard-order.js';
 
 /** A shard, or the rest of one, leased to a worker. */
@@ -47,7 +47,7 @@ export interface Fence {
 }
 
 /** Records of a shard to be leased (again). */
-interface Part extends Range {
+interface Part extends FileRange {
   readonly epoch: number;
   readonly shard: number;
 }
@@ -56,7 +56,7 @@ interface OpenLease extends Part {
   readonly id: number;
   readonly worker: string;
   /** The consumed positions. */
-  readonly consumed: readonly Range[];
+  readonly consumed: readonly FileRange[];
 }
 
 export interface LedgerPlan {
@@ -177,7 +177,7 @@ export const isOver = (state: LedgerState): boolean => state.open.length === 0 &
 const hasMore = ({ plan, epoch, next }: LedgerState): boolean =>
   next < plan.shards.length || plan.epochs === null || epoch + 1 < plan.epochs;
 
-export function reduce(state: LedgerState, event: LedgerEvent): LedgerStep {
+export function reduceLedger(state: LedgerState, event: LedgerEvent): LedgerStep {
   switch (event.type) {
     case 'ask':
       return ask(event.holding ? reclaim(state, event.worker, event.holding) : state, event.worker);

@@ -8,7 +8,7 @@ import type { Dataset } from '../dataset/dataset.js';
 import type { Features, ParsedFeatures } from '../dataset/parse-example.js';
 import type { Parallel } from '../dataset/recipe.js';
 import type { Shard } from '../dataset/record-ranges.js';
-import type { ElementOf } from '../dataset/structure.js';
+import type { DatasetElement } from '../dataset/structure.js';
 import { tfRecord } from '../files/files.js';
 import { noRecords } from '../files/input-errors.js';
 import type { LedgerPlan, LedgerSnapshot } from './ledger.js';
@@ -95,7 +95,7 @@ export function shards<const F extends Features>(
 ): ShardedFiles<ParsedFeatures<F>>;
 export function shards<const T>(
   options: Omit<ShardedFilesOptions<unknown>, 'parse'> & { readonly parse: (records: Output<'string'>) => T },
-): ShardedFiles<ElementOf<T>>;
+): ShardedFiles<DatasetElement<T>>;
 export function shards<T>(options: ShardedFilesOptions<T>): ShardedFiles<T> {
   return new ShardedFiles<T>(options);
 }

@@ -26,7 +26,7 @@ import { type Features, type ParsedFeatures, parseExample } from '../dataset/par
 import type { Parallel, ParallelOptions } from '../dataset/recipe.js';
 import type { ByteRange } from '../dataset/record-ranges.js';
 import { fromTensors, zip } from '../dataset/sources.js';
-import { type ElementOf, type Spec, typesOf } from '../dataset/structure.js';
+import { type DatasetElement, type Spec, typesOf } from '../dataset/structure.js';
 import { noteRecordFiles } from '../files/corrupt-records.js';
 import { recordsOfRange, type TFRecordOptions } from '../files/files.js';
 import { type BatchPermit, BatchPermits } from './batch-permits.js';
@@ -343,12 +343,12 @@ export class ShardBatches<T> {
   map<const U>(
     fn: (value: T) => U,
     options: Pick<ParallelOptions, 'parallel'> = {},
-  ): ShardBatches<ElementOf<U>> {
+  ): ShardBatches<DatasetElement<U>> {
     const mapped = this.#dataset.map(({ value, ...place }) => ({ ...place, value: fn(value) }), {
       parallel: options.parallel,
       deterministic: true,
     });
-    return new ShardBatches<ElementOf<U>>(mapped as unknown as Dataset<Placed<ElementOf<U>>>);
+    return new ShardBatches<DatasetElement<U>>(mapped as unknown as Dataset<Placed<DatasetElement<U>>>);
   }
 
   parseExample<const F extends Features>(

@@ -22,7 +22,7 @@ import type { UpdateGuard } from '../../../tensorflow/optimizers/optimizer.js';
 import type { Session } from '../../../tensorflow/session/session.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
-import type { Range } from '../files/ranges.js';
+import type { FileRange } from '../files/ranges.js';
 import type { Fence } from './ledger.js';
 
 /** The error of a step whose lease is void. */
@@ -35,7 +35,7 @@ export const isVoidStep = (error: unknown): boolean =>
   isShoalError(error, 'SHOAL_TF_INVALID_ARGUMENT') && error.message.includes(VOID);
 
 /** The last step of one in-flight slot: its lease and records. */
-export interface Mark extends Range {
+export interface StepMark extends FileRange {
   readonly lease: number;
 }
 
@@ -179,11 +179,11 @@ interface Ops {
 }
 
 /** The outcome of the last steps of a worker. */
-export interface LastSteps {
+export interface StepOutcome {
   /** Steps that all ps have applied. */
-  readonly applied: readonly Mark[];
+  readonly applied: readonly StepMark[];
   /** Steps that may be only partially applied. */
-  readonly partial: readonly Mark[];
+  readonly partial: readonly StepMark[];
 }
 
 /** A session over the ps. */
@@ -292,14 +292,14 @@ export class MarkKeeper implements AsyncDisposable {
   }
 
   /** The outcome of steps of leases that a worker holds. The worker must have been closed. */
-  async lastSteps(worker: string, held: readonly number[], signal?: AbortSignal): Promise<LastSteps> {
+  async lastSteps(worker: string, held: readonly number[], signal?: AbortSignal): Promise<StepOutcome> {
     const { begun, ended } = this.#opsOf(worker);
     const tables = (await this.#session.run([...begun, ...ended], within(signal))).map(slotMarks);
-    const applied: Mark[] = [];
-    const partial: Mark[] = [];
+    const applied: StepMark[] = [];
+    const partial: StepMark[] = [];
     for (let slot = 0; slot < this.#slots; slot++) {
-      const rows = tables.map((table) => table[slot] as Mark);
-      const [first] = rows as [Mark];
+      const rows = tables.map((table) => table[slot] as StepMark);
+      const [first] = rows as [StepMark];
       const isSame = rows.every((row) => row.lease === first.lease && row.from === first.from);
       const own = rows.filter(({ lease }) => held.includes(lease));
       if (own.length === 0) continue;
@@ -319,7 +319,7 @@ export class MarkKeeper implements AsyncDisposable {
 
 const within = (signal: AbortSignal | undefined) => ({ timeoutMs: 30_000, ...(signal ? { signal } : {}) });
 
-function slotMarks(table: Tensor): Mark[] {
+function slotMarks(table: Tensor): StepMark[] {
   const [, ...rows] = table.toArray() as bigint[][];
   return rows.map(([lease, from, to]) => ({ lease: Number(lease), from: Number(from), to: Number(to) }));
 }

@@ -17,7 +17,13 @@ import { GraphKeys } from '../../../tensorflow/variables/collections.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import { newVariable } from '../../../tensorflow/variables/variable-scope.js';
 import { building } from '../dataset/sources.js';
-import { batched, type ElementOf, flatten, flattenSlices, unflatten } from '../dataset/structure.js';
+import {
+  batched,
+  type DatasetElement,
+  flattenElement,
+  flattenSlices,
+  unflattenElement,
+} from '../dataset/structure.js';
 import { fifoQueue, paddingFifoQueue, type Queue, randomShuffleQueue } from './queue.js';
 import { addQueueRunner, QueueRunner } from './queue-runner.js';
 
@@ -96,7 +102,7 @@ export function limitEpochs<T extends Output>(values: T, numEpochs: number | nul
   return raw.identity(values, { controlInputs: [counted.op] }) as T;
 }
 
-export interface BatchOptions {
+export interface QueueBatchOptions {
   readonly batchSize: number;
   /** How many loops fill the queue; default: 1. */
   readonly numThreads?: number;
@@ -114,12 +120,12 @@ export interface BatchOptions {
   readonly name?: string;
 }
 
-export interface DynamicBatchOptions extends BatchOptions {
+export interface DynamicBatchOptions extends QueueBatchOptions {
   /** Whether to pad examples of different sizes with zeros; default: false. */
   readonly dynamicPad?: boolean;
 }
 
-export interface ShuffleBatchOptions extends BatchOptions {
+export interface ShuffleBatchOptions extends QueueBatchOptions {
   readonly capacity: number;
   readonly minAfterDequeue: number;
   /** The seed of the order; default: the graph's seed, else random. */
@@ -127,7 +133,7 @@ export interface ShuffleBatchOptions extends BatchOptions {
 }
 
 /** As in TensorFlow, a list of one tensor becomes one tensor. */
-export type BatchOf<T> = T extends readonly [infer One] ? ElementOf<One> : ElementOf<T>;
+export type BatchOf<T> = T extends readonly [infer One] ? DatasetElement<One> : DatasetElement<T>;
 
 /** Batches of examples in the order in which they are read. */
 export function batch<const T>(tensors: T, given: OrNull<DynamicBatchOptions>): BatchOf<T> {
@@ -160,16 +166,19 @@ export interface PrefetchQueueOptions {
 /**
  * The same elements, made ahead in loops of their own: no step waits for what they take to be made, parsing above all.
  */
-export function prefetchQueue<const T>(tensors: T, given: OrNull<PrefetchQueueOptions> = {}): ElementOf<T> {
+export function prefetchQueue<const T>(
+  tensors: T,
+  given: OrNull<PrefetchQueueOptions> = {},
+): DatasetElement<T> {
   const options = withoutNull<PrefetchQueueOptions>(given);
   const { capacity = 4, numThreads = 1, sharedName, name = 'prefetch_queue' } = options;
   checkThreads(numThreads);
   return building(() =>
     currentGraph().nameScope(name, () => {
-      const { spec, components } = flatten(tensors);
+      const { spec, components } = flattenElement(tensors);
       const queue = fifoQueue({ capacity, dtypes: components.map(({ dtype }) => dtype), sharedName });
       addFillers(queue, queue.enqueue(components), numThreads);
-      return unflatten(spec, queue.dequeue()) as ElementOf<T>;
+      return unflattenElement(spec, queue.dequeue()) as DatasetElement<T>;
     }),
   );
 }
@@ -186,14 +195,14 @@ function addFillers(queue: Queue, op: Operation, numThreads: number): void {
 
 function throughQueue<T>(
   tensors: unknown,
-  options: BatchOptions & { readonly name: string },
+  options: QueueBatchOptions & { readonly name: string },
   make: (common: { readonly dtypes: DType[]; readonly shapes: PartialShape[] }) => Queue,
 ): T {
   const { batchSize, numThreads = 1, enqueueMany = false, allowSmallerFinalBatch = false } = options;
   checkThreads(numThreads);
   return building(() =>
     currentGraph().nameScope(options.name, () => {
-      const { spec, components } = enqueueMany ? flattenSlices(tensors) : flatten(tensors);
+      const { spec, components } = enqueueMany ? flattenSlices(tensors) : flattenElement(tensors);
       const shapes = components.map((component, i) =>
         shapeOf(component, enqueueMany, options.shapes?.[i], i),
       );
@@ -201,7 +210,7 @@ function throughQueue<T>(
       const op = enqueueMany ? queue.enqueueMany(components) : queue.enqueue(components);
       addFillers(queue, op, numThreads);
       const taken = allowSmallerFinalBatch ? queue.dequeueUpTo(batchSize) : queue.dequeueMany(batchSize);
-      const batches = unflatten(batched(spec, allowSmallerFinalBatch ? null : batchSize), taken);
+      const batches = unflattenElement(batched(spec, allowSmallerFinalBatch ? null : batchSize), taken);
       return (Array.isArray(tensors) && tensors.length === 1 ? (batches as unknown[])[0] : batches) as T;
     }),
   );

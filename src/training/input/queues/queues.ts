@@ -8,13 +8,13 @@ export {
   randomShuffleQueue,
 } from './queue.js';
 export {
-  type BatchOptions,
   batch,
   type DynamicBatchOptions,
   limitEpochs,
   matchFilenamesOnce,
   type PrefetchQueueOptions,
   prefetchQueue,
+  type QueueBatchOptions,
   type ShuffleBatchOptions,
   type StringInputProducerOptions,
   shuffleBatch,

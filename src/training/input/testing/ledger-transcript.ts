@@ -9,7 +9,7 @@ import {
   type LedgerSnapshot,
   type LedgerState,
   newLedger,
-  reduce,
+  reduceLedger,
   restoreLedger,
   snapshotOf,
 } from '../leases/ledger.js';
@@ -55,7 +55,7 @@ export function play(script: string): string {
   let snapshot: string | undefined;
   const happen = (event: LedgerEvent) => {
     if (!state) throw new Error('a transcript begins with > ledger');
-    const step = reduce(state, event);
+    const step = reduceLedger(state, event);
     state = step.state;
     for (const effect of step.effects) out.push(`     ${effectText(effect)}`);
   };

@@ -29,7 +29,7 @@ export interface CheckOptions {
 
 const HINT = 'The export is damaged or was partially copied: copy it again, or use another version.';
 
-export const damaged = (path: string, what: string, cause?: unknown): ShoalError =>
+export const damagedExport = (path: string, what: string, cause?: unknown): ShoalError =>
   new ShoalError('SHOAL_CORRUPT', `${path} ${what}`, {
     hint: HINT,
     ...(cause === undefined ? {} : { cause }),
@@ -44,7 +44,7 @@ export async function checkFiles(
   for (const { filename } of assetsOf(meta)) {
     const path = join(directory, ASSETS_DIRECTORY, filename);
     const found = await stat(path).catch(() => undefined);
-    if (!found?.isFile()) throw damaged(path, 'is missing');
+    if (!found?.isFile()) throw damagedExport(path, 'is missing');
   }
 }
 
@@ -67,9 +67,11 @@ export async function openVariables(
   } catch (error) {
     if (isShoalError(error, 'SHOAL_NOT_FOUND')) {
       if (!hasVariables(meta)) return undefined;
-      throw damaged(path, 'is missing', error);
+      throw damagedExport(path, 'is missing', error);
     }
-    throw isShoalError(error, 'SHOAL_CORRUPT') ? damaged(path, `is damaged: ${error.message}`, error) : error;
+    throw isShoalError(error, 'SHOAL_CORRUPT')
+      ? damagedExport(path, `is damaged: ${error.message}`, error)
+      : error;
   }
 }
 
@@ -85,8 +87,8 @@ async function checkVariables(directory: string, meta: MetaGraphDef, options: Ch
   for (const [shard, end] of ends.entries()) {
     const path = join(folder, dataFile(VARIABLES_PREFIX, shard, index.shards));
     const found = await stat(path).catch(() => undefined);
-    if (!found) throw damaged(path, 'is missing');
-    if (found.size < end) throw damaged(path, `has ${found.size} bytes instead of ${end}`);
+    if (!found) throw damagedExport(path, 'is missing');
+    if (found.size < end) throw damagedExport(path, `has ${found.size} bytes instead of ${end}`);
   }
   if (options.verify) await verifyVariables(bundle, folder, options.signal);
 }
@@ -97,7 +99,7 @@ async function verifyVariables(bundle: BundleReader, folder: string, signal?: Ab
       await bundle.verify(name, { signal });
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_CORRUPT')) throw error;
-      throw damaged(folder, `is damaged: ${error.message}`, error);
+      throw damagedExport(folder, `is damaged: ${error.message}`, error);
     }
   }
 }

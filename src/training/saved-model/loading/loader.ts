@@ -26,7 +26,7 @@ import {
   type Signatures,
   type SignatureTypes,
 } from '../signatures/signature.js';
-import { checkFiles, damaged } from './check-files.js';
+import { checkFiles, damagedExport } from './check-files.js';
 import { loadLargeModel } from './load-large-model.js';
 import { restoreMissingValues } from './missing-values.js';
 import { chooseMetaGraph, readSavedModel } from './read-model.js';
@@ -98,7 +98,7 @@ async function explain(
     }
   }
   return error.code === 'SHOAL_TF_DATA_LOSS'
-    ? damaged(directory, `cannot be loaded: ${error.message}`, error)
+    ? damagedExport(directory, `cannot be loaded: ${error.message}`, error)
     : new ShoalError(error.code, `${directory} cannot be loaded: ${error.message}`, { cause: error });
 }
 

@@ -10,7 +10,7 @@ import {
   SavedModelSchema,
 } from '../../../base/proto/generated/model_pb.js';
 import { SAVED_MODEL_FILE, SAVED_MODEL_TEXT_FILE } from '../signatures/constants.js';
-import { damaged } from './check-files.js';
+import { damagedExport } from './check-files.js';
 
 /** Undefined when the model is in text form, which only TensorFlow itself parses. */
 export async function readSavedModel(directory: string): Promise<SavedModel | undefined> {
@@ -31,9 +31,9 @@ export async function readSavedModel(directory: string): Promise<SavedModel | un
   try {
     model = fromBinary(SavedModelSchema, bytes);
   } catch (cause) {
-    throw damaged(path, `cannot be parsed: ${messageOf(cause)}`, cause);
+    throw damagedExport(path, `cannot be parsed: ${messageOf(cause)}`, cause);
   }
-  if (model.metaGraphs.length === 0) throw damaged(path, 'contains no graph');
+  if (model.metaGraphs.length === 0) throw damagedExport(path, 'contains no graph');
   return model;
 }
 

@@ -44,19 +44,19 @@ export function specOf(info: TensorInfo): TensorSpec {
   return { dtype, shape, kind: encoding.case === 'cooSparse' ? 'sparse' : 'dense', tensors };
 }
 
-export interface Entry {
+export interface SignatureEntry {
   readonly name: string;
   readonly spec: TensorSpec;
   readonly outputs: readonly Output[];
 }
 
-export const entryOf = (graph: Graph, name: string, info: TensorInfo): Entry => {
+export const entryOf = (graph: Graph, name: string, info: TensorInfo): SignatureEntry => {
   const spec = specOf(info);
   return { name, spec, outputs: spec.tensors.map((tensor) => graph.output(tensor)) };
 };
 
 /** The feeds of one input. */
-export function bindInput(signature: string, entry: Entry, value: InputValue): Tensor[] {
+export function bindInput(signature: string, entry: SignatureEntry, value: InputValue): Tensor[] {
   const { name, spec, outputs } = entry;
   const what = `The input '${name}' of signature '${signature}'`;
   const parts = partsOf(what, spec, outputs.length, value);
@@ -105,7 +105,7 @@ function partsOf(
 }
 
 /** The result of one output out of its tensors. */
-export function resultOf({ spec }: Entry, tensors: readonly Tensor[]): OutputValue {
+export function resultOf({ spec }: SignatureEntry, tensors: readonly Tensor[]): OutputValue {
   switch (spec.kind) {
     case 'dense':
       return tensors[0] as Tensor;

@@ -5,11 +5,11 @@ import type { Session } from '../../../tensorflow/session/session.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import {
   bindInput,
-  type Entry,
   entryOf,
   type InputValue,
   type OutputValue,
   resultOf,
+  type SignatureEntry,
   type TensorSpec,
 } from './signature-values.js';
 
@@ -47,7 +47,7 @@ export function makeSignature(
   def: SignatureDef,
   defaults: ReadonlyMap<string, Tensor> = new Map(),
 ): Signature {
-  const entries = (infos: SignatureDef['inputs']): Entry[] =>
+  const entries = (infos: SignatureDef['inputs']): SignatureEntry[] =>
     Object.entries(infos).map(([key, info]) => entryOf(session.graph, key, info));
   const inputs = entries(def.inputs);
   const outputs = entries(def.outputs);
@@ -69,14 +69,14 @@ export function makeSignature(
       const feeds = placeholders.map((output, i) => [output, values[i] as Tensor] as const);
       return assemble(await session.run(fetches, { ...options, feeds }));
     });
-  const specs = (list: readonly Entry[]) =>
+  const specs = (list: readonly SignatureEntry[]) =>
     Object.fromEntries(list.map(({ name: key, spec }) => [key, spec]));
   return Object.assign(call, { methodName: def.methodName, inputs: specs(inputs), outputs: specs(outputs) });
 }
 
 function checkNames(
   signature: string,
-  inputs: readonly Entry[],
+  inputs: readonly SignatureEntry[],
   given: Readonly<Record<string, unknown>>,
   defaults: ReadonlyMap<string, unknown>,
 ): void {

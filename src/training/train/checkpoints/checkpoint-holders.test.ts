@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Manifest } from '../../../distributed/checkpoint/format/manifest.js';
-import type { Member, Status } from '../../../distributed/cluster/membership/types.js';
+import type { Member, MemberStatus } from '../../../distributed/cluster/membership/types.js';
 import { type TaskId, taskId } from '../../../distributed/cluster/spec/task-id.js';
 import { CheckpointHolders, type HoldersOptions } from './checkpoint-holders.js';
 
@@ -9,7 +9,7 @@ const [PS, WORKER] = [taskId('ps', 0), taskId('worker', 0)];
 
 /** The holders of a cluster of three tasks with these statuses; default: alive. */
 function holders(
-  statuses: Partial<Record<TaskId, Status>> = {},
+  statuses: Partial<Record<TaskId, MemberStatus>> = {},
   finished: readonly TaskId[] = [],
 ): CheckpointHolders {
   const tasks = [CHIEF, PS, WORKER];

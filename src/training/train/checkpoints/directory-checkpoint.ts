@@ -17,7 +17,7 @@ import {
   namedCheckpoint,
 } from '../../../distributed/checkpoint/directory/directory-state.js';
 import { pushCheckpoint } from '../../../distributed/checkpoint/directory/transfer.js';
-import type { RestoreReport, RestoreRequest } from '../../../distributed/checkpoint/protocol/restore.js';
+import type { RestoreReport, RestoreSelection } from '../../../distributed/checkpoint/protocol/restore.js';
 import type { Survey } from '../../../distributed/checkpoint/reading/catalog.js';
 import type { Store } from '../../../distributed/store/store.js';
 
@@ -55,7 +55,7 @@ export async function restoreFromDirectory(
     readonly checkpoints: Checkpoints;
     readonly store: Store;
     readonly namespace: string;
-    readonly request: RestoreRequest;
+    readonly request: RestoreSelection;
   },
   { directory, job, log }: DirectoryOptions,
 ): Promise<RestoreReport> {

@@ -15,7 +15,7 @@ import { pushCheckpoint } from '../../../distributed/checkpoint/directory/transf
 import { consistencyOf } from '../../../distributed/checkpoint/format/consistency.js';
 import type { Manifest } from '../../../distributed/checkpoint/format/manifest.js';
 import { type SavedVariable, savedVariable } from '../../../distributed/checkpoint/format/saved-variable.js';
-import type { RestoreReport, RestoreRequest } from '../../../distributed/checkpoint/protocol/restore.js';
+import type { RestoreReport, RestoreSelection } from '../../../distributed/checkpoint/protocol/restore.js';
 import type { Survey } from '../../../distributed/checkpoint/reading/catalog.js';
 import { ShardService } from '../../../distributed/checkpoint/shard/shard-service.js';
 import { SessionVariables } from '../../../distributed/checkpoint/shard/variable-access.js';
@@ -268,7 +268,7 @@ export class Saver implements SaverLike {
     session: TrainingRunner,
     variables: Context['variables'],
     { signal, missing, partial }: RestoreOptions,
-  ): RestoreRequest {
+  ): RestoreSelection {
     const last = ownersOf(session, missing);
     const isPartial = partial && last !== undefined && last.size > 0;
     return {
@@ -454,7 +454,7 @@ function ownersOf(
 function restoredPart(
   session: TrainingRunner,
   all: Context['variables'],
-  { variables }: RestoreRequest,
+  { variables }: RestoreSelection,
 ): Pick<Restored, 'tasks' | 'hasGlobalStep'> {
   const { server } = session;
   if (!server || variables.size === all.size) return {};

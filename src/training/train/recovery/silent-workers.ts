@@ -6,7 +6,7 @@
 import * as v from 'valibot';
 import { sleep } from '../../../base/async/deadline.js';
 import { isShoalError, ShoalError } from '../../../base/errors/errors.js';
-import { checked } from '../../../distributed/cluster/agent/wire.js';
+import { validated } from '../../../distributed/cluster/agent/wire.js';
 import type { Identity } from '../../../distributed/cluster/membership/map.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import { parseTaskId, type TaskId, trains } from '../../../distributed/cluster/spec/task-id.js';
@@ -29,7 +29,7 @@ export class SilentWorkers {
   constructor(task: ClusterTask) {
     this.#task = task;
     task.onOrder(REACHABLE, (payload) => {
-      const asked = checked(Question, payload, 'order');
+      const asked = validated(Question, payload, 'order');
       const known = task.members().find((member) => member.task === asked.task);
       return { isReachable: known?.incarnation === asked.incarnation && isPresent(known.status) };
     });
@@ -108,7 +108,7 @@ export class SilentWorkers {
         try {
           const question = { task: worker, incarnation };
           const answer = await this.#task.order(task, REACHABLE, question, { timeoutMs: ASK_MS, signal });
-          return checked(Answer, answer, 'answer').isReachable;
+          return validated(Answer, answer, 'answer').isReachable;
         } catch (error) {
           // A ps without a checkpoint service does not know this order.
           if (isShoalError(error, 'SHOAL_NOT_FOUND')) return false;

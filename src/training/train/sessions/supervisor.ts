@@ -17,7 +17,7 @@ import { knownOptions, type Names } from '../../../base/errors/option-names.js';
 import { defaultLog, type Log } from '../../../base/text/log.js';
 import { currentGraph, type Graph } from '../../../tensorflow/graph/graph.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
-import type { FileWriter, Step } from '../../../tensorflow/summary/file-writer.js';
+import type { FileWriter, SummaryStep } from '../../../tensorflow/summary/file-writer.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { checkGlobalStep, getGlobalStep } from '../../../tensorflow/variables/global-step.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
@@ -196,7 +196,7 @@ export class Supervisor {
   async summaryComputed(
     session: ManagedSession,
     summary: Tensor | Uint8Array,
-    globalStep?: Step,
+    globalStep?: SummaryStep,
   ): Promise<void> {
     if (!this.summaryWriter) {
       throw invalid('No summary writer: this supervisor has no logdir, or is not the chief');

@@ -16,7 +16,7 @@ import type {
 import { RemoteOwner, type ShardOwner } from '../../../distributed/checkpoint/shard/shard-owner.js';
 import { ShardService } from '../../../distributed/checkpoint/shard/shard-service.js';
 import { ServerVariables } from '../../../distributed/checkpoint/shard/variable-access.js';
-import { checked } from '../../../distributed/cluster/agent/wire.js';
+import { validated } from '../../../distributed/cluster/agent/wire.js';
 import { compareIdentity, type Identity } from '../../../distributed/cluster/membership/map.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import type { ClusterServer } from '../../../distributed/cluster/runtime/cluster-server.js';
@@ -116,7 +116,7 @@ export class CheckpointService {
     this.#service.serve(server.task);
     server.task.onOrder(CONFIRM, () => null);
     server.task.onOrder(PAUSE, async (payload, { from, work }) => {
-      const pause = checked(PauseSchema, payload, 'order');
+      const pause = validated(PauseSchema, payload, 'order');
       work.signal.addEventListener('abort', () => this.gate.resume(pause.token), { once: true });
       await this.#pause(pause, from);
       return null;
@@ -131,7 +131,7 @@ export class CheckpointService {
         if (!isOfThisOne && compareIdentity(by, event.member) <= 0) this.gate.resume(token);
       }
     });
-    server.task.onOrder(RESUME, (payload) => this.#resume(checked(ResumeSchema, payload, 'order').token));
+    server.task.onOrder(RESUME, (payload) => this.#resume(validated(ResumeSchema, payload, 'order').token));
     const sweep = async (isFirst: boolean) => {
       const count = await (isFirst ? sweepOwn(this.store()) : this.store().sweep());
       return count + (await this.gatherer.sweep());

@@ -19,7 +19,7 @@ import {
 } from '../../../distributed/checkpoint/format/saved-variable.js';
 import { type SaveContext, save } from '../../../distributed/checkpoint/protocol/save.js';
 import { PeerError } from '../../../distributed/cluster/agent/http-peer.js';
-import { checked } from '../../../distributed/cluster/agent/wire.js';
+import { validated } from '../../../distributed/cluster/agent/wire.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import type { ClusterServer } from '../../../distributed/cluster/runtime/cluster-server.js';
 import type { TaskId } from '../../../distributed/cluster/spec/task-id.js';
@@ -87,7 +87,7 @@ export class VariableGatherer {
           hint: 'Retry: another chief has just taken over.',
         });
       }
-      const order = checked(OrderSchema, payload, `request ${GATHER}`);
+      const order = validated(OrderSchema, payload, `request ${GATHER}`);
       if (order.place !== placeOf(orderedBy.task)) {
         throw new ShoalError('SHOAL_FORBIDDEN', `${orderedBy.task} can export to its own disk only`, {
           task: orderedBy.task,
@@ -181,7 +181,7 @@ export class VariableGatherer {
     }
     try {
       const answer = await makeLongRequest(task, chief, GATHER, newAttempt(), order, { signal, onProgress });
-      return checked(GatheredSchema, answer, `answer of ${chief}`).manifest;
+      return validated(GatheredSchema, answer, `answer of ${chief}`).manifest;
     } catch (error) {
       const now = task.member(chief)?.status;
       const name = `the chief (${chief})`;

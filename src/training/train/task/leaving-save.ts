@@ -5,7 +5,7 @@
 import * as v from 'valibot';
 import { firstLineOf, isShoalError } from '../../../base/errors/errors.js';
 import type { Hold } from '../../../distributed/checkpoint/protocol/save.js';
-import { checked } from '../../../distributed/cluster/agent/wire.js';
+import { validated } from '../../../distributed/cluster/agent/wire.js';
 import { type Identity, sameIdentity } from '../../../distributed/cluster/membership/map.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import { parseTaskId } from '../../../distributed/cluster/spec/task-id.js';
@@ -31,7 +31,7 @@ export class LeavingSave {
     this.#task = task;
     this.#log = log;
     task.onRequest(REQUEST, (payload, { from }) => {
-      const { graceMs } = checked(Question, payload, 'request');
+      const { graceMs } = validated(Question, payload, 'request');
       if (parseTaskId(from.task).job !== 'ps' || !this.#saveNow) return { step: null };
       this.#held ??= this.#save(this.#saveNow, from, graceMs);
       return this.#held;
@@ -82,7 +82,7 @@ export class LeavingSave {
     if (chief === undefined || !member || !isPresent(member.status) || graceMs <= 0) return false;
     try {
       const options = { timeoutMs: graceMs };
-      const { step } = checked(
+      const { step } = validated(
         Answer,
         await this.#task.request(chief, REQUEST, { graceMs }, options),
         'answer',

@@ -15,8 +15,8 @@ import { checkpointBlobPolicy } from '../../../distributed/checkpoint/protocol/b
 import {
   ClusterServer,
   type ClusterServerOptions,
-  type ServerParts,
-  startParts,
+  type StartedTask,
+  startTask,
 } from '../../../distributed/cluster/runtime/cluster-server.js';
 import type { JoinClusterOptions } from '../../../distributed/cluster/runtime/serve-until-over.js';
 import { refuseOpenNetwork } from '../../../distributed/cluster/spec/address-rules.js';
@@ -93,7 +93,7 @@ export class Server extends ClusterServer {
   /** When the step was reported. */
   #stepAt = Number.NEGATIVE_INFINITY;
 
-  private constructor(parts: ServerParts, options: OpenServerOptions, onStep: (step: number) => void) {
+  private constructor(parts: StartedTask, options: OpenServerOptions, onStep: (step: number) => void) {
     super(parts);
     const { blobRoot: directory, replicas, onNotice: log } = options;
     this.onStep = (step) => {
@@ -116,7 +116,7 @@ export class Server extends ClusterServer {
   /** Starts a task whose configuration is resolved. @internal */
   static async open(options: OpenServerOptions): Promise<Server> {
     let step: number | null = null;
-    const parts = await startParts({ blobPolicy: checkpointBlobPolicy, step: () => step, ...options });
+    const parts = await startTask({ blobPolicy: checkpointBlobPolicy, step: () => step, ...options });
     return new Server(parts, options, (now) => {
       step = now;
     });

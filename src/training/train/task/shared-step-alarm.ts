@@ -10,7 +10,7 @@ import {
   messageOf,
   type ShoalError,
 } from '../../../base/errors/errors.js';
-import { checked } from '../../../distributed/cluster/agent/wire.js';
+import { validated } from '../../../distributed/cluster/agent/wire.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import type { ClusterTask } from '../../../distributed/cluster/task/cluster-task.js';
 import { StepAlarm, stepFell } from '../recovery/steps/step-alarm.js';
@@ -40,7 +40,7 @@ export class SharedStepAlarm extends StepAlarm implements Disposable {
     });
     task.onOrder(ORDER, (payload) => {
       if (this.error) return null;
-      const error = this.raise(stepFell(checked(Alarm, payload, 'order').message));
+      const error = this.raise(stepFell(validated(Alarm, payload, 'order').message));
       log(`the chief has stopped all saves: ${describeError(error)}`);
       return null;
     });
@@ -61,7 +61,7 @@ export class SharedStepAlarm extends StepAlarm implements Disposable {
     const answers = await Promise.allSettled(
       this.#others().map(async (member) => {
         const answer = await this.#task.order(member.task, ASK, null, { timeoutMs: ASK_MS, again: true });
-        return checked(Answer, answer, 'answer').isRaised;
+        return validated(Answer, answer, 'answer').isRaised;
       }),
     );
     return answers.some((answer) => answer.status === 'fulfilled' && answer.value);

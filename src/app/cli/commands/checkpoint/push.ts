@@ -4,14 +4,14 @@ import { isShoalError, ShoalError } from '../../../../base/errors/errors.js';
 import { bytes, count } from '../../../../base/text/format.js';
 import { pushCheckpoint } from '../../../../distributed/checkpoint/directory/transfer.js';
 import { findCheckpoint } from '../../../../training/train/checkpoints/latest-checkpoint.js';
-import { type Work, withStore } from '../../checkpoint/command.js';
+import { type CheckpointWork, withStore } from '../../checkpoint/command.js';
 import { summarize } from '../../checkpoint/health.js';
 import type { ShoalContext } from '../../context.js';
 import type { PushFlags } from './command.js';
 
 export async function runPush(this: ShoalContext, flags: PushFlags, input: string): Promise<void> {
   const path = await checkpointAt(input);
-  const push = async ({ open, signal, bar, answer }: Work) => {
+  const push = async ({ open, signal, bar, answer }: CheckpointWork) => {
     const job = await open.job(signal);
     bar.label(`pushing ${input}`);
     const manifest = await pushCheckpoint(open.store, job, path, { signal, onProgress: bar.update }).catch(

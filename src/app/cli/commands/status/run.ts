@@ -6,7 +6,7 @@ import { askStatus } from '../../../../distributed/cluster/agent/status.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
 import type { ShoalContext } from '../../context.js';
 import { describeFailureAsJson } from '../../failure.js';
-import { type FindOptions, type Found, findCluster, findLocalRuns } from '../../job/find-cluster.js';
+import { type FindOptions, type FoundCluster, findCluster, findLocalRuns } from '../../job/find-cluster.js';
 import type { StatusFlags } from './command.js';
 import { describeLocalRun, describeStatus, localRunAsJson } from './format.js';
 
@@ -70,7 +70,7 @@ interface LookUpOptions extends Pick<StatusFlags, 'json' | 'verbose'> {
 /** The state of the cluster; where none runs, of the jobs in one process. */
 async function lookUp(where: FindOptions, { json, verbose, indent, signal }: LookUpOptions): Promise<string> {
   const local = findLocalRuns(where);
-  let found: Found;
+  let found: FoundCluster;
   try {
     found = findCluster(where);
   } catch (error) {

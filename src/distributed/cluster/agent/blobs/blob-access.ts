@@ -15,7 +15,7 @@ import type { OrderedBy } from '../../../store/store.js';
 import { type Identity, sameIdentity } from '../../membership/map.js';
 import { isOperator, type Security } from '../../spec/security.js';
 import type { TaskId } from '../../spec/task-id.js';
-import { checked, IdentitySchema } from '../wire.js';
+import { IdentitySchema, validated } from '../wire.js';
 
 export const CALLER_HEADER = 'x-shoal-caller';
 const MAX_CALLER_LENGTH = 4096;
@@ -65,7 +65,7 @@ export function callerOf({ headers }: IncomingMessage): v.InferOutput<typeof Cal
   } catch (cause) {
     throw invalid(`header ${CALLER_HEADER} is not valid JSON`, { cause });
   }
-  return checked(CallerSchema, value, `header ${CALLER_HEADER}`);
+  return validated(CallerSchema, value, `header ${CALLER_HEADER}`);
 }
 
 export interface BlobGuardOptions {

@@ -11,7 +11,7 @@ import { PeerRefusal } from '../../../store/peers/peers.js';
 import { sourceOf } from '../../../store/sources.js';
 import type { BlobDigest, BlobSource, OrderedBy } from '../../../store/store.js';
 import { type HttpPeer, isTransient, PeerError } from '../http-peer.js';
-import { BlobInfoSchema, BlobListSchema, checked, DigestSchema, UploadSchema } from '../wire.js';
+import { BlobInfoSchema, BlobListSchema, DigestSchema, UploadSchema, validated } from '../wire.js';
 
 export interface BlobCallOptions {
   readonly signal?: AbortSignal;
@@ -19,7 +19,7 @@ export interface BlobCallOptions {
   readonly timeoutMs?: number;
 }
 
-export interface ReadOptions extends BlobCallOptions {
+export interface BlobReadOptions extends BlobCallOptions {
   readonly start?: number;
   /** Exclusive; default: the end of the blob. */
   readonly end?: number;
@@ -85,7 +85,7 @@ export class BlobClient {
   }
 
   /** The bytes of a blob. Fails when the blob changes between two attempts. */
-  async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
+  async *read(name: string, options: BlobReadOptions = {}): AsyncGenerator<Uint8Array> {
     const { start = 0, end, crc32c, signal, attempts = ATTEMPTS } = options;
     let found = 0;
     let offset = start;
@@ -120,7 +120,10 @@ export class BlobClient {
     }
   }
 
-  async readAll(name: string, options: ReadOptions & { readonly maxBytes?: number } = {}): Promise<Buffer> {
+  async readAll(
+    name: string,
+    options: BlobReadOptions & { readonly maxBytes?: number } = {},
+  ): Promise<Buffer> {
     const { maxBytes = 256 << 20 } = options;
     const chunks: Uint8Array[] = [];
     let size = 0;
@@ -233,7 +236,7 @@ export class BlobClient {
       ...bounds({ ...options, timeoutMs: options.timeoutMs ?? DIGEST_MS }),
       path: at('digests', name),
     });
-    return checked(DigestSchema, answer, `response of ${this.#peer.label}`);
+    return validated(DigestSchema, answer, `response of ${this.#peer.label}`);
   }
 
   async *list(
@@ -244,7 +247,7 @@ export class BlobClient {
     for (let after: string | null = ''; after !== null; ) {
       const query = new URLSearchParams({ prefix, limit: String(pageSize), ...(after !== '' && { after }) });
       const answer = await this.#peer.json({ ...bounds(options), path: `/blobs?${query}` });
-      const page = checked(BlobListSchema, answer, `response of ${this.#peer.label}`);
+      const page = validated(BlobListSchema, answer, `response of ${this.#peer.label}`);
       yield* page.blobs;
       after = page.next;
     }
@@ -255,7 +258,7 @@ export class BlobClient {
     offset: number,
     end: number | undefined,
     etag: string | undefined,
-    options: ReadOptions,
+    options: BlobReadOptions,
   ) {
     const isComplete = offset === 0 && end === undefined;
     const answer = await this.#peer.call({
@@ -292,14 +295,14 @@ export class BlobClient {
     const headers = this.#caller(options.orderedBy);
     const request = { method: 'PUT', path, headers, body, once: true };
     const answer = await this.#peer.json({ ...bounds(options), ...request });
-    return checked(UploadSchema, answer, `response of ${this.#peer.label}`).offset;
+    return validated(UploadSchema, answer, `response of ${this.#peer.label}`).offset;
   }
 
   async #offset(name: string, id: string, options: WriteOptions): Promise<number> {
     const headers = this.#caller(options.orderedBy);
     const path = `${at('uploads', name)}?id=${id}`;
     const answer = await this.#peer.json({ ...bounds(options), path, headers });
-    return checked(UploadSchema, answer, `response of ${this.#peer.label}`).offset;
+    return validated(UploadSchema, answer, `response of ${this.#peer.label}`).offset;
   }
 
   #broken(name: string, offset: number, cause: unknown): ShoalError {
@@ -328,7 +331,7 @@ function bounds({ signal, timeoutMs = TIMEOUT_MS }: BlobCallOptions) {
 }
 
 function infoOf(name: string, { headers }: IncomingMessage): DiskBlob {
-  return checked(
+  return validated(
     BlobInfoSchema,
     {
       name,

@@ -1,6 +1,6 @@
 /** Looks at a synchronous step that takes long: reads its marks on the ps, and leaves the decision to `sync-stall`. */
 import type { Output } from '../../../../tensorflow/graph/operation.js';
-import { areWaiting, type Mark } from '../../../../tensorflow/optimizers/sync/sync-marks.js';
+import { areWaiting, type SyncMark } from '../../../../tensorflow/optimizers/sync/sync-marks.js';
 import type { SyncReplicasOptimizer } from '../../../../tensorflow/optimizers/sync/sync-replicas.js';
 import type { Runner } from '../../../../tensorflow/session/runner.js';
 import {
@@ -90,7 +90,7 @@ export class SyncWatch {
       options,
     );
     const values = new Map(known.map((mark, i) => [mark, read.marks[i]?.item() as bigint]));
-    const markOf = (mark: Mark) => values.get(mark);
+    const markOf = (mark: SyncMark) => values.get(mark);
     return {
       step: read.step.number(),
       required,

@@ -1,0 +1,70 @@
+/** Names and functions of src/: an exported name means one thing, and a function fits on a screen. */
+import { expect, test } from 'vitest';
+import { isForTests, isGenerated, readSources } from './sources.js';
+
+/** Names that a public API of TensorFlow has at several places. */
+const NAMES_OF_TENSORFLOW = [
+  // A layer of Keras, the function of tf.layers, and the op of tf.nn, tf or tf.math.
+  ...['add', 'averagePooling2d', 'batchNorm', 'conv2d', 'dense', 'dropout', 'embedding', 'flatten'],
+  ...['layerNorm', 'maxPooling2d', 'reshape'],
+  // tf.losses.log, tf.metrics.mean, tf.data.range, tf.summary.scalar and tf.strings.split beside the ops of these names.
+  ...['log', 'mean', 'range', 'scalar', 'split'],
+  // tf.int32 and tf.int64 beside literals of these types.
+  ...['int32', 'int64'],
+];
+
+/** Two ways to read the global step, to become one. */
+const TO_BE_MERGED = ['readStep'];
+
+const LONGEST_FUNCTION = 60;
+/** Longer functions, by file and name; the list may only shrink. */
+const LONG_FUNCTIONS = [
+  'app/cli/commands/run/run.ts runJobCommand',
+  'app/job/definition/define-job.ts defineJob',
+  'app/job/running/train-job.ts trainOnce',
+  'app/job/running/train-loop.ts trainLoop',
+  'distributed/checkpoint/directory/transfer.ts pullCheckpoint',
+  'distributed/checkpoint/directory/transfer.ts pushCheckpoint',
+  'distributed/checkpoint/protocol/restore.ts restoreOnce',
+  'distributed/cluster/agent/agent.ts startAgent',
+  'distributed/cluster/agent/agent.ts routes',
+  'distributed/cluster/agent/blobs/blob-client.ts #write',
+  'distributed/cluster/agent/blobs/blob-routes.ts blobRoutes',
+  'distributed/cluster/runtime/serve-until-over.ts serveUntilOver',
+  'distributed/cluster/task/long-order.ts longHandler',
+  'distributed/cluster/task/wait-for.ts waitForMembers',
+  'distributed/engine/partition/partition.ts partition',
+  'distributed/engine/partition/stage-graph.ts buildStageGraph',
+  'distributed/engine/run-plan.ts runPlan',
+  'distributed/engine/run-plan.ts',
+  'distributed/store/peers/spread.ts spread',
+  'tensorflow/gradients/ops/while.ts reverse',
+  'tensorflow/graph/attributes.ts attrSetter',
+  'tensorflow/native/library/library.ts load',
+  'tensorflow/optimizers/sync/ordered-shares.ts orderedShare',
+  'tensorflow/optimizers/sync/sync-replicas.ts #chiefOps',
+  'tensorflow/session/native-call.ts nativeCall',
+  'training/input/files/csv.ts csv',
+  'training/train/checkpoints/saver.ts #openContext',
+  'training/train/core/open-training.ts openTraining',
+  'training/train/sessions/monitored-training-session.ts createSession',
+];
+
+const program = readSources().filter(({ path }) => !isForTests(path) && !isGenerated(path));
+
+test('an exported name is declared once', () => {
+  const files = new Map<string, Set<string>>();
+  for (const { path, exports } of program)
+    for (const name of exports) files.set(name, (files.get(name) ?? new Set()).add(path));
+  const twice = [...files].filter(
+    ([name, { size }]) => size > 1 && ![...NAMES_OF_TENSORFLOW, ...TO_BE_MERGED].includes(name),
+  );
+  expect(twice.map(([name, paths]) => `${name}: ${[...paths].join(', ')}`)).toEqual([]);
+});
+
+test(`functions have at most ${LONGEST_FUNCTION} lines`, () => {
+  const long = program.flatMap(({ path, functions }) =>
+    functions.filter(({ lines }) => lines > LONGEST_FUNCTION).map(({ name }) => `${path} ${name}`.trim()),
+  );
+  expect(long.filter((name) => !LONG_FUNCTIONS.includes(name))).toEqual([]);
+});
