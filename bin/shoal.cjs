@@ -11,16 +11,23 @@ const { existsSync } = require('node:fs');
 const { join } = require('node:path');
 const { pathToFileURL } = require('node:url');
 
-// A package has no sources, a checkout may have a stale build: sources go first.
-const source = join(__dirname, '../src/app/cli/main.ts');
-const load = existsSync(source)
-  ? import('tsx/esm/api').then(({ register }) => {
-      register();
-      return import(pathToFileURL(source).href);
-    })
-  : import('../dist/bundle/cli.js');
+const root = join(__dirname, '..');
 
-load
+// The bundle loads several times faster than the sources; that of a checkout may be older than they are.
+async function load() {
+  if (await isBundleCurrent()) return await import('../dist/bundle/cli.js');
+  const { register } = await import('tsx/esm/api');
+  register();
+  return await import(pathToFileURL(join(root, 'src/app/cli/main.ts')).href);
+}
+
+async function isBundleCurrent() {
+  if (!existsSync(join(root, 'src'))) return true;
+  const { bundleIsCurrent } = await import('../scripts/dev/source-bundle.mjs');
+  return bundleIsCurrent(root);
+}
+
+load()
   .then(({ main }) => main(process.argv.slice(2)))
   .catch((error) => {
     const bare = error?.code === 'ERR_MODULE_NOT_FOUND' && !existsSync(join(__dirname, '../node_modules'));

@@ -4,7 +4,7 @@
  */
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { build } from 'esbuild';
+import { bundlePrograms as bundle } from '../../scripts/dev/program-bundle.mjs';
 import { ensureSourceBundle } from '../../scripts/dev/source-bundle.mjs';
 import { isRunning } from '../hosts/proc.js';
 import { ROOT } from '../hosts/root.js';
@@ -18,13 +18,7 @@ export interface Bundle extends AsyncDisposable {
 
 const DIST = join(ROOT, 'dist');
 const NAME = 'lab-';
-/** Node reads these itself: they have native code or hooks of their own, or are rarely used. */
-const EXTERNAL = ['koffi', '@node-rs/crc32', 'tsx', '@peculiar/x509', 'reflect-metadata', 'esbuild'];
-/** Packages that are not ES modules call `require`. */
-const BANNER =
-  "import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);";
-
-/** Bundles programs. The directory is two levels below the package, because modules find its files by their own place. */
+/** Bundles programs, below the package: modules find its files by their own place. */
 export async function bundlePrograms(sources: readonly string[]): Promise<Bundle> {
   await removeThoseLeft();
   // The command line takes the bundled modules for an installed package, whose entry point it loads before a job.
@@ -34,24 +28,14 @@ export async function bundlePrograms(sources: readonly string[]): Promise<Bundle
   const dispose = () => rm(directory, { recursive: true, force: true });
   await mkdir(directory, { recursive: true });
   try {
-    await build({
-      entryPoints: [
+    await bundle(
+      ROOT,
+      [
         { out: 'cli', in: 'src/app/cli/main.ts' },
         ...sources.map((source) => ({ out: nameOf(source), in: source })),
       ],
-      outdir: directory,
-      bundle: true,
-      splitting: true,
-      format: 'esm',
-      platform: 'node',
-      target: 'node20',
-      external: EXTERNAL,
-      banner: { js: BANNER },
-      // The sources are not those files that package.json names as having side effects.
-      ignoreAnnotations: true,
-      logLevel: 'warning',
-      absWorkingDir: ROOT,
-    });
+      directory,
+    );
     const shoal = join(directory, 'shoal.js');
     await writeFile(shoal, "import { main } from './cli.js';\nawait main(process.argv.slice(2));\n");
     return {

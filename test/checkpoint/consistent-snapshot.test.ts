@@ -24,7 +24,7 @@ interface Rows {
 
 let cluster: Cluster;
 beforeAll(async () => {
-  cluster = await Cluster.start('./snapshot-task.ts', { chief: 1, worker: 1, ps: 2 });
+  cluster = await Cluster.start('test/checkpoint/snapshot-task.ts', { chief: 1, worker: 1, ps: 2 });
   await Promise.all(['chief/0', 'worker/0'].map((name) => cluster.at(name).ask('begin')));
 });
 afterAll(() => cluster?.[Symbol.asyncDispose]());

@@ -10,7 +10,7 @@ let cluster: Cluster;
 let saved = 0;
 
 beforeAll(async () => {
-  cluster = await Cluster.start('./task.ts', { chief: 1, worker: 1, ps: 2 });
+  cluster = await Cluster.start('test/checkpoint/task.ts', { chief: 1, worker: 1, ps: 2 });
   await save(1);
 });
 afterAll(() => cluster?.[Symbol.asyncDispose]());

@@ -27,7 +27,7 @@ async function waitForLog(task: Task, what: RegExp): Promise<void> {
  * the ps restarts with an empty disk, and the worker is offline.
  */
 async function withoutHolder(env: NodeJS.ProcessEnv = {}): Promise<Cluster> {
-  const cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 1 }, () => env);
+  const cluster = await Cluster.start('test/checkpoint/task.ts', { chief: 1, ps: 1, worker: 1 }, () => env);
   const chief = cluster.at('chief/0');
   await lose(cluster, 'worker/0');
   await save(chief, 1);
@@ -67,7 +67,7 @@ describe('the newest checkpoint, whose only holder is offline', () => {
 
 /** Chief and ps have lost their disks; only one worker knows of step 1, only the other of step 2. */
 async function withoutChiefDisk(): Promise<Cluster> {
-  const cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 2 });
+  const cluster = await Cluster.start('test/checkpoint/task.ts', { chief: 1, ps: 1, worker: 2 });
   for (const [step, away] of [
     [1, 'worker/1'],
     [2, 'worker/0'],
@@ -121,7 +121,7 @@ describe('a chief with an empty disk', () => {
 it('a restore does not wait for holders that it does not need: an offline worker, a ps with an empty disk', {
   timeout: 1_800_000,
 }, async () => {
-  await using cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 2 });
+  await using cluster = await Cluster.start('test/checkpoint/task.ts', { chief: 1, ps: 1, worker: 2 });
   const chief = cluster.at('chief/0');
   await save(chief, 1);
   await lose(cluster, 'worker/0');

@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { choosePorts } from '../../src/app/job/launcher/ports.js';
+import { programFile } from '../programs.js';
 
 /** Only detects hangs: a busy machine may take very long to start a process. */
 const TIMEOUT_MS = 420_000;
@@ -41,7 +42,7 @@ export class Task {
     env: NodeJS.ProcessEnv,
     directory: string,
   ) {
-    this.#child = spawn(process.execPath, ['--import', 'tsx', program], {
+    this.#child = spawn(process.execPath, [program], {
       cwd: ROOT,
       env: { ...env, TASK_DIRECTORY: directory },
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -159,7 +160,7 @@ export class Cluster implements AsyncDisposable {
         ports.splice(0, count).map((port) => `127.0.0.1:${port}`),
       ]),
     );
-    const cluster = new Cluster(fileURLToPath(new URL(program, import.meta.url)), dict);
+    const cluster = new Cluster(programFile(program), dict);
     for (const name of cluster.names) cluster.launch(name, env(name));
     await Promise.all(cluster.names.map((name) => cluster.at(name).ask('wait')));
     return cluster;

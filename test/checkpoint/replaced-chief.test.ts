@@ -20,7 +20,7 @@ const NO_HEARTBEAT = { SHOAL_HEARTBEAT_MS: '600000', SHOAL_DEAD_AFTER_MS: '60000
 let cluster: Cluster;
 let old: Task;
 beforeEach(async () => {
-  cluster = await Cluster.start('./task.ts', { chief: 1, worker: 1, ps: 2 }, (task) =>
+  cluster = await Cluster.start('test/checkpoint/task.ts', { chief: 1, worker: 1, ps: 2 }, (task) =>
     task === 'chief/0' ? NO_HEARTBEAT : {},
   );
   old = cluster.at('chief/0');

@@ -2,12 +2,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { choosePorts } from '../../src/app/job/launcher/ports.js';
+import { programFile } from '../programs.js';
 
-const HERE = dirname(fileURLToPath(import.meta.url));
-const ROOT = dirname(dirname(HERE));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
+const PROGRAMS = 'test/cluster/programs';
 
 export interface TaskProcess {
   readonly child: ChildProcess;
@@ -53,11 +54,10 @@ export class TaskProcesses implements AsyncDisposable {
     env: NodeJS.ProcessEnv = {},
     tree = ROOT,
   ): TaskProcess {
-    const programs = join(tree, 'test/cluster/programs');
-    const entry = program
-      ? [join(programs, program)]
-      : [join(programs, 'task.ts'), join(programs, this.#program)];
-    const args = ['--import', 'tsx', ...entry];
+    const file = (name: string) =>
+      tree === ROOT ? programFile(`${PROGRAMS}/${name}`) : join(tree, PROGRAMS, name);
+    const entry = program ? [file(program)] : [file('task.ts'), file(this.#program)];
+    const args = tree === ROOT ? entry : ['--import', 'tsx', ...entry];
     const child = spawn(
       process.execPath,
       [...args, `--job_name=${job}`, `--task_index=${index}`, ...this.#flags, ...more],

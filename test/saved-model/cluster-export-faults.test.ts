@@ -12,7 +12,7 @@ import { loadSavedModel } from '../../src/training/saved-model/index.js';
 import { Cluster, Failure } from '../checkpoint/processes.js';
 import { isLeftover, leftovers } from './cluster-leftovers.js';
 
-const PROGRAM = './cluster-task.ts';
+const PROGRAM = 'test/saved-model/cluster-task.ts';
 const JOBS = { ps: 2, worker: 2 };
 const CHIEF = 'worker/0';
 const OTHER = 'worker/1';

@@ -16,7 +16,7 @@ const WORKERS = ['worker/0', 'worker/1'] as const;
 
 let cluster: Cluster;
 beforeAll(async () => {
-  cluster = await Cluster.start('./cluster-task.ts', { ps: 2, worker: 2 });
+  cluster = await Cluster.start('test/saved-model/cluster-task.ts', { ps: 2, worker: 2 });
   await Promise.all(WORKERS.map((name) => cluster.at(name).ask('begin')));
 });
 afterAll(() => cluster?.[Symbol.asyncDispose]());

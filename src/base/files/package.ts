@@ -4,8 +4,11 @@ import { existsSync, readFileSync } from 'node:fs';
 /** The sources are at several depths below it, the bundle at another. */
 export const PACKAGE_ROOT = nearestPackage(new URL('.', import.meta.url));
 
-/** A checkout runs its sources, an installed package its build. */
-export const isCheckout = import.meta.url.endsWith('.ts');
+/** Only a checkout has sources. */
+export const isCheckout = existsSync(new URL('src/', PACKAGE_ROOT));
+
+/** A checkout may run its bundle too. */
+export const runsSources = import.meta.url.endsWith('.ts');
 
 /** The fields of package.json that Shoal itself reads. */
 interface PackageFields {

@@ -2,7 +2,7 @@
  * Counts on the ps how often each record was applied, in two tables on two ps: a gradient step at rate 1 adds one for
  * each record of its batch.
  */
-import { defineJob, tf } from '../../../src/index.js';
+import { defineJob, tf } from 'shoal';
 import { slowly } from './slowly.js';
 import { timesApplied } from './times-applied.js';
 

@@ -2,7 +2,7 @@
  * Every step adds one to `a` and to `b`, which are on different ps; `b` is with the global step. Steps take
  * COUNTING_STEP_MS. COUNTING_TRAIN is JSON with further train options.
  */
-import { defineJob, tf } from '../../../src/index.js';
+import { defineJob, tf } from 'shoal';
 import { slowInput } from './slow-input.js';
 
 const { COUNTING_STEP_MS = '20', COUNTING_STEPS = '100', COUNTING_TRAIN = '{}' } = process.env;

@@ -1,5 +1,5 @@
 /** A synchronous job whose input depends on the worker and the global step only. */
-import { defineJob, tf } from '../../../src/index.js';
+import { defineJob, tf } from 'shoal';
 
 const { DETERMINISTIC_STEPS = '0' } = process.env;
 const POINTS = Array.from({ length: 64 }, (_, i) => (i * 0.6180339887) % 1);

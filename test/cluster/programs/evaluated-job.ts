@@ -1,5 +1,5 @@
 /** Linear regression that is saved often and evaluated by an evaluator, on points that are not used for training. */
-import { defineJob, tf } from '../../../src/index.js';
+import { defineJob, tf } from 'shoal';
 
 const points = (offset: number) => Array.from({ length: 20 }, (_, i) => ((i + offset) % 20) / 20);
 const line = (x: readonly number[]) => x.map((value) => 0.1 * value + 0.3);

@@ -1,6 +1,6 @@
 /** Trains on records from JavaScript, as a job without checkpoints: after a loss it starts from the beginning. */
 
-import { defineJob, tf } from '../../../src/index.js';
+import { defineJob, tf } from 'shoal';
 import type { Output } from '../../../src/tensorflow/graph/operation.js';
 import { counted, fedRecords } from './fed-records.js';
 import { timesApplied } from './times-applied.js';

@@ -1,5 +1,5 @@
 /** A job whose steps sleep SLOW_STEP_MS on the worker, without using the processor. */
-import { defineJob, tf } from '../../../src/index.js';
+import { defineJob, tf } from 'shoal';
 import { slowInput } from './slow-input.js';
 
 const { SLOW_STEP_MS = '0', SLOW_STEPS = '1', SLOW_STEP_TIMEOUT_SECS } = process.env;

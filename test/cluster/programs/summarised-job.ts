@@ -1,5 +1,5 @@
 /** Trains on records of files, leased to the workers, with a summary of each batch. */
-import { defineJob, tf } from '../../../src/index.js';
+import { defineJob, tf } from 'shoal';
 
 const { COUNT_FILES = '', SAVE_SECS } = process.env;
 

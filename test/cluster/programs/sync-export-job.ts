@@ -1,5 +1,5 @@
 /** Trains synchronously and exports, without checkpoints. */
-import { defineJob, tf } from '../../../src/index.js';
+import { defineJob, tf } from 'shoal';
 
 export default defineJob({
   name: 'sync-export',

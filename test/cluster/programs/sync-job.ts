@@ -1,5 +1,5 @@
 /** Each worker has its own fixed part of the data; the parts form one combined batch. */
-import { defineJob, tf } from '../../../src/index.js';
+import { defineJob, tf } from 'shoal';
 
 const { SYNC_SAVE_SECS: saveSecs, SYNC_SAVE_STEPS: saveSteps } = process.env;
 export const ROWS = 8;

@@ -1,6 +1,6 @@
 /** Initializes variables from a SavedModel on the chief's disk; its steps change only the global step. */
-import { defineJob, tf } from '../../../src/index.js';
-import { initFromCheckpoint } from '../../../src/training/train/index.js';
+import { defineJob, tf } from 'shoal';
+import { initFromCheckpoint } from 'shoal/train';
 
 export default defineJob({
   name: 'warm',

@@ -7,7 +7,7 @@ import { register } from 'node:module';
 import { extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isShoalError, messageOf } from '../../../base/errors/errors.js';
-import { isCheckout, PACKAGE_ROOT, packageFields } from '../../../base/files/package.js';
+import { PACKAGE_ROOT, packageFields, runsSources } from '../../../base/files/package.js';
 import { isJob, type JobDefinition } from '../../job/definition/define-job.js';
 import { UsageError } from '../failure.js';
 
@@ -32,7 +32,8 @@ function ownEntries(): Readonly<Record<string, string>> {
   const { name, exports } = packageFields();
   return Object.fromEntries(
     Object.entries(exports).map(([path, target]) => {
-      const file = typeof target === 'string' ? target : isCheckout ? sourceOf(target.types) : target.default;
+      const file =
+        typeof target === 'string' ? target : runsSources ? sourceOf(target.types) : target.default;
       return [`${name}${path.slice(1)}`, new URL(file, PACKAGE_ROOT).href];
     }),
   );
@@ -60,7 +61,7 @@ export async function loadJob(file: string, args: readonly string[]): Promise<Jo
   const entries = ownEntries();
   // What is loaded before the hooks below does not pass through the loader's thread.
   await import(entries.shoal as string);
-  if (!isCheckout && ['.ts', '.mts', '.tsx'].includes(extname(path))) {
+  if (!runsSources && ['.ts', '.mts', '.tsx'].includes(extname(path))) {
     const { register: registerTypeScript } = await import('tsx/esm/api');
     registerTypeScript();
   }

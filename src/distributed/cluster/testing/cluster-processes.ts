@@ -1,7 +1,7 @@
 /** A cluster of real processes on loopback, for tests. It kills every process that it starts. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import { programFile } from '../../../../test/programs.js';
 import { choosePorts } from '../../../app/job/launcher/ports.js';
 
 export interface Line {
@@ -26,7 +26,7 @@ export const DEAD_AFTER_MS = 4000;
 /** A generous timeout for starting processes on a busy machine. */
 export const PATIENCE_MS = 120_000;
 
-const SCRIPT = fileURLToPath(new URL('./task-process.ts', import.meta.url));
+const SCRIPT = 'src/distributed/cluster/testing/task-process.ts';
 
 export class TaskProcess {
   readonly lines: Line[] = [];
@@ -37,7 +37,7 @@ export class TaskProcess {
   #commands = 0;
 
   constructor(env: Readonly<Record<string, string>>) {
-    this.#child = spawn(process.execPath, ['--import', 'tsx', SCRIPT], {
+    this.#child = spawn(process.execPath, [programFile(SCRIPT)], {
       env: { PATH: process.env.PATH ?? '', ...env },
       stdio: ['pipe', 'pipe', 'pipe'],
     });

@@ -1,0 +1,2 @@
+export function bundledProgram(source: string): string;
+export function programsAreCurrent(): boolean;
