@@ -34,7 +34,7 @@ const GROUPS = {
     'summary',
   ],
   distributed: ['engine', 'store', 'cluster', 'checkpoint'],
-  training: ['input', 'train', 'saved-model'],
+  training: ['input', 'feature-column', 'train', 'saved-model'],
   app: ['job', 'keras', 'tf', 'cli'],
 };
 

@@ -31,6 +31,7 @@ export { Session } from '../../tensorflow/session/session.js';
 export * as summary from '../../tensorflow/summary/index.js';
 export { Tensor } from '../../tensorflow/tensor/tensor.js';
 export * from '../../tensorflow/variables/index.js';
+export * as featureColumn from '../../training/feature-column/index.js';
 export * as data from '../../training/input/data.js';
 export {
   fixedLenFeature,

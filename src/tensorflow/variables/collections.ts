@@ -2,6 +2,8 @@
 export const GraphKeys = {
   globalVariables: 'variables',
   trainableVariables: 'trainable_variables',
+  /** The variables of feature columns, as in TensorFlow. */
+  modelVariables: 'model_variables',
   localVariables: 'local_variables',
   metricVariables: 'metric_variables',
   movingAverageVariables: 'moving_average_variables',

@@ -120,6 +120,7 @@ function encodeCollection(items: readonly unknown[]): CollectionDef | undefined 
 const VARIABLE_COLLECTIONS: ReadonlySet<string> = new Set([
   GraphKeys.globalVariables,
   GraphKeys.trainableVariables,
+  GraphKeys.modelVariables,
   GraphKeys.localVariables,
   GraphKeys.metricVariables,
   GraphKeys.movingAverageVariables,

@@ -4,6 +4,7 @@ export type { WhenBusy } from '../../distributed/checkpoint/checkpoints.js';
 export type { GatherMode } from '../../distributed/checkpoint/directory/gather.js';
 export type { RestoreReport } from '../../distributed/checkpoint/protocol/restore.js';
 export type { Hold, SaveProgress } from '../../distributed/checkpoint/protocol/save.js';
+export { type AssignmentMap, initFromCheckpoint } from '../../tensorflow/variables/warm-start.js';
 export { latestCheckpoint } from './checkpoints/latest-checkpoint.js';
 export {
   type RestoreOptions,
@@ -12,7 +13,7 @@ export {
   type SaverOptions,
   type VarList,
 } from './checkpoints/saver.js';
-export { type AssignmentMap, applyWarmStarts, initFromCheckpoint } from './checkpoints/warm-start.js';
+export { applyWarmStarts } from './checkpoints/warm-start.js';
 export { writeGraph } from './checkpoints/write-graph.js';
 export type { PlaceOptions, TrainingPlace } from './core/open-training.js';
 export {

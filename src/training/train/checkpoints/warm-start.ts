@@ -1,6 +1,5 @@
 /**
- * TensorFlow 1's init_from_checkpoint: variables start with the values of a checkpoint or a SavedModel instead of those
- * of their initializers. The call selects the variables. Only the chief reads the files, when it initializes variables
+ * Gives variables that `initFromCheckpoint` selected the values of a checkpoint or a SavedModel. Only the chief reads the files, when it initializes variables
  * because the job has no checkpoint of its own. On a cluster every ps gets its part through the store, so no other task
  * needs access to the chief's disk.
  */
@@ -16,65 +15,14 @@ import { readTensor } from '../../../distributed/checkpoint/reading/read-tensor.
 import { SessionVariables } from '../../../distributed/checkpoint/shard/variable-access.js';
 import { DirectoryReader } from '../../../tensorflow/formats/range-reader.js';
 import { BundleReader } from '../../../tensorflow/formats/tensor-bundle/bundle-reader.js';
-import { currentGraph, type Graph } from '../../../tensorflow/graph/graph.js';
 import { dtypeFromNumber } from '../../../tensorflow/tensor/dtype.js';
 import { formatShape } from '../../../tensorflow/tensor/shape.js';
 import { GraphKeys } from '../../../tensorflow/variables/collections.js';
-import { PartitionedVariable } from '../../../tensorflow/variables/partitioned.js';
-import { Variable } from '../../../tensorflow/variables/variable.js';
-import { globalVariables } from '../../../tensorflow/variables/variable-scope.js';
+import type { Variable } from '../../../tensorflow/variables/variable.js';
+import { nameInCheckpoint, type WarmStart } from '../../../tensorflow/variables/warm-start.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 import { findCheckpoint } from './latest-checkpoint.js';
 import { Saver } from './saver.js';
-
-/**
- * From names in the checkpoint to variables, or their names. A name that ends with a slash is a scope, and maps all
- * variables of the scope. `/` is the root.
- */
-export type AssignmentMap = Readonly<Record<string, string | Variable | PartitionedVariable>>;
-
-interface WarmStart {
-  readonly path: string;
-  /** Variables of this graph by their names in the checkpoint; several per name are partitions, or share a value. */
-  readonly variables: ReadonlyMap<string, readonly Variable[]>;
-}
-
-/** @param path a checkpoint (`dir/model.ckpt-500`), a directory of checkpoints, or the directory of a SavedModel. */
-export function initFromCheckpoint(
-  path: string,
-  assignmentMap: AssignmentMap,
-  { graph = currentGraph() }: { readonly graph?: Graph } = {},
-): void {
-  const variables = new Map<string, Variable[]>();
-  for (const [from, to] of Object.entries(assignmentMap)) {
-    for (const [name, variable] of pairs(graph, from, to)) {
-      const known = variables.get(name);
-      if (known) known.push(variable);
-      else variables.set(name, [variable]);
-    }
-  }
-  graph.addToCollection(GraphKeys.warmStarts, { path, variables } satisfies WarmStart);
-}
-
-const nameOf = ({ sliceInfo, name }: Variable): string => sliceInfo?.fullName ?? name;
-
-function pairs(graph: Graph, from: string, to: AssignmentMap[string]): [name: string, variable: Variable][] {
-  if (to instanceof Variable) return [[from, to]];
-  if (to instanceof PartitionedVariable) return to.parts.map((part) => [from, part]);
-  const all = globalVariables(graph);
-  if (!to.endsWith('/')) {
-    const found = all.filter((variable) => nameOf(variable) === to);
-    if (found.length === 0) throw invalid(`initFromCheckpoint: the graph has no variable '${to}'`);
-    if (from.endsWith('/')) throw invalid(`initFromCheckpoint: '${from}' is a scope, and '${to}' a variable`);
-    return found.map((variable) => [from, variable]);
-  }
-  if (!from.endsWith('/')) throw invalid(`initFromCheckpoint: '${from}' is a variable, and '${to}' a scope`);
-  const [source, target] = [from, to].map((scope) => (scope === '/' ? '' : scope)) as [string, string];
-  const found = all.filter((variable) => nameOf(variable).startsWith(target));
-  if (found.length === 0)
-    throw invalid(`initFromCheckpoint: the graph has no variables in the scope '${to}'`);
-  return found.map((variable) => [source + nameOf(variable).slice(target.length), variable]);
-}
 
 /** Assigns the checkpoint values to the registered variables; resolves with these variables. */
 export async function applyWarmStarts(
@@ -110,7 +58,7 @@ function checkFits(bundle: BundleReader, prefix: string, name: string, variable:
   const isSame = shape.length === tensor.shape.length && shape.every((size, i) => size === tensor.shape[i]);
   if (isSame && dtype === variable.dtype) return;
   throw invalid(
-    `initFromCheckpoint: the variable '${nameOf(variable)}' is ${variable.dtype} ${formatShape(shape)}, ` +
+    `initFromCheckpoint: the variable '${nameInCheckpoint(variable)}' is ${variable.dtype} ${formatShape(shape)}, ` +
       `but '${name}' in ${prefix} is ${dtype} ${formatShape(tensor.shape)}`,
   );
 }
