@@ -11,6 +11,7 @@ import type { OptimizerEntry } from '../../../tensorflow/optimizers/combined.js'
 import type { Optimizer } from '../../../tensorflow/optimizers/optimizer.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import type { Dataset } from '../../../training/input/dataset/dataset.js';
+import type { Features } from '../../../training/input/dataset/parse-example.js';
 import type { ShardedFiles } from '../../../training/input/leases/sharded-files.js';
 import type { SignatureDefMap } from '../../../training/saved-model/signatures/check-signatures.js';
 import type { BestPolicy } from '../../../training/train/evaluation/best-checkpoints.js';
@@ -103,6 +104,12 @@ export interface ExportOptions<I = InputValues, O = JobOutputs> {
    * outputs need of the input and returns the outputs that depend on it.
    */
   readonly signatures?: (parts: ServingParts<I, O>) => SignatureDefMap;
+  /**
+   * How the exported model parses serialized `tf.train.Example`s, such as `tf.featureColumn.makeParseExampleSpec(columns)`:
+   * the default signature then takes `examples` in the place of these inputs. A function is called for each export.
+   * Default: none, the signature takes the inputs as tensors.
+   */
+  readonly examples?: Features | (() => Features);
   /** Also exports every so many steps, not only at the end of training. Default: none. */
   readonly everySteps?: number;
   /** Also exports every so many seconds, not only at the end of training. Default: none. */
@@ -436,7 +443,18 @@ function checkExport(
   }: { readonly export?: Omit<ExportOptions, 'signatures'>; readonly evaluate?: unknown },
 ): void {
   if (!given) return;
-  const { everySteps, everySecs, latest = 0, best } = given;
+  const { everySteps, everySecs, latest = 0, best, examples } = given;
+  if (examples !== undefined && 'signatures' in given && given.signatures)
+    throw invalid(`export of job '${name}' has both examples and signatures`, {
+      hint: 'Parse the examples in signatures: model(tf.parseExample(examples, spec)).',
+    });
+  if (
+    examples !== undefined &&
+    examples !== null &&
+    typeof examples !== 'function' &&
+    typeof examples !== 'object'
+  )
+    throw invalid(`export.examples of job '${name}' must be a specification for tf.parseExample`);
   if (best && (typeof best.metric !== 'string' || !['min', 'max'].includes(best.mode))) {
     throw invalid(
       `export.best of job '${name}' must be like { metric: 'loss', mode: 'min' }, or mode: 'max'`,

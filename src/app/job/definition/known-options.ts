@@ -71,6 +71,7 @@ const EVALUATE: Names<EvaluateOptions> = {
 };
 const EXPORT: Names<ExportOptions> = {
   signatures: true,
+  examples: true,
   everySteps: true,
   everySecs: true,
   latest: true,

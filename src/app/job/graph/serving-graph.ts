@@ -3,7 +3,6 @@ import { invalid } from '../../../base/errors/errors.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Output, OutputLike } from '../../../tensorflow/graph/operation.js';
 import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
-import { placeholder } from '../../../tensorflow/ops/creation.js';
 import { getOrCreateGlobalStep } from '../../../tensorflow/variables/global-step.js';
 import { nodesOf, reach } from '../../../training/saved-model/graph/prune-graph.js';
 import type { SignatureDefMap } from '../../../training/saved-model/signatures/check-signatures.js';
@@ -12,11 +11,10 @@ import {
   predictSignatureDef,
   type SignatureTensors,
 } from '../../../training/saved-model/signatures/signature-def.js';
-import { callModel, inputName } from '../definition/call-model.js';
+import { callModel } from '../definition/call-model.js';
 import type { InputValues, JobDefinition, JobOutputs, ModelInput } from '../definition/define-job.js';
 import { labelInputs } from '../definition/label-inputs.js';
-import { modelInput } from './training-graph.js';
-import { unshardedInput } from './unsharded-input.js';
+import { EXAMPLES, parsedExamples, placeholdersFor } from '../serving-inputs.js';
 
 export interface ServingGraph {
   readonly graph: Graph;
@@ -26,6 +24,7 @@ export interface ServingGraph {
 }
 
 type Input = ModelInput<InputValues>;
+
 interface Built {
   readonly input: Input;
   readonly outputs: JobOutputs;
@@ -66,7 +65,16 @@ function signaturesOf(job: JobDefinition, graph: Graph, warn: Warn): SignatureDe
     return built;
   };
   if (job.export?.signatures) return job.export.signatures({ model });
-  return defaultSignature(job, graph, { ...model(), warn });
+  const { examples } = job.export ?? {};
+  if (!examples) return defaultSignature(job, graph, { ...model(), warn });
+  const { serialized, parsed } = parsedExamples(job, typeof examples === 'function' ? examples() : examples);
+  const { input, ...made } = model(parsed);
+  const others = Object.entries(input).filter(([name]) => !(name in parsed));
+  return defaultSignature(job, graph, {
+    ...made,
+    input: { ...Object.fromEntries(others), [EXAMPLES]: serialized },
+    warn,
+  });
 }
 
 /** A signature of the outputs that depend on the input, and of the inputs that they need. */
@@ -135,33 +143,4 @@ function warnOfLabels(job: string, uses: readonly Use[], labels: readonly string
         `because of the output '${key}'; ${hint}, or declare export.signatures`,
     );
   }
-}
-
-/** Placeholders like the input of training, except for inputs that are given. */
-function placeholdersFor(job: JobDefinition, given: Partial<Input>): Partial<Input> {
-  using scratch = new Graph();
-  const like = Object.entries(scratch.asDefault(() => modelInput(inputName(job), unshardedInput(job)))).map(
-    ([name, value]) => [name, describe(value)] as const,
-  );
-  return Object.fromEntries(
-    like
-      .filter(([name]) => !(name in given))
-      .map(([name, { dtype, rank, shape }]) => [
-        name,
-        shape === undefined
-          ? SparseTensor.placeholder({ dtype, name, ...(rank === null ? {} : { rank }) })
-          : placeholder({ dtype, shape, name }),
-      ]),
-  ) as Partial<Input>;
-}
-
-/** A sparse tensor has no `shape`. The first dimension is the batch, of any size. */
-function describe(value: Output | SparseTensor) {
-  if (value instanceof SparseTensor) return { dtype: value.dtype, rank: value.rank, shape: undefined };
-  const { dtype, shape } = value;
-  return {
-    dtype,
-    rank: null,
-    shape: shape === null ? null : shape.map((size, i) => (i === 0 ? null : size)),
-  };
 }
