@@ -1,6 +1,6 @@
 /** `tf.strings`: TensorFlow's functions of strings under its names, with optional arguments by position or by name. */
 import type { Output } from '../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../tensorflow/layers/index.js';
+import { RaggedTensor, SparseTensor } from '../../tensorflow/layers/index.js';
 import { asOutput, type BuildOptions, type Operand } from '../../tensorflow/ops/build.js';
 import * as raw from '../../tensorflow/ops/generated/index.js';
 import { keywords } from '../../tensorflow/ops/keywords.js';
@@ -118,3 +118,77 @@ export const unsortedSegmentJoin = keywords<{ separator: string }>()(
     return raw.unsortedSegmentJoin(inputs, segmentIds, count, { separator, ...options });
   },
 );
+
+/** The bytes of each string: a ragged tensor with a row for each. */
+export const bytesSplit = (input: Strings, options: BuildOptions = {}): RaggedTensor<'string'> =>
+  RaggedTensor.fromSparse(split(asOutput(input, 'string'), { sep: '', ...options }));
+
+export interface NgramsOptions extends BuildOptions {
+  /** Between the words of an n-gram; default: a space. */
+  readonly separator?: string | null;
+  /** What to add before and after each row; default: nothing. */
+  readonly padValues?: string | readonly [left: string, right: string] | null;
+  /** How many pads to add; default: one less than the longest n-gram. */
+  readonly paddingWidth?: number | null;
+  /** Whether a row that is shorter than all n-grams is one n-gram; default: false. */
+  readonly preserveShortSequences?: boolean | null;
+}
+
+/** The n-grams of the words in each row. */
+export function ngrams(
+  data: RaggedTensor<'string'>,
+  ngramWidth: number | readonly number[],
+  options: NgramsOptions = {},
+): RaggedTensor<'string'> {
+  const { separator, padValues, paddingWidth, preserveShortSequences, ...rest } = options;
+  const [leftPad, rightPad] =
+    typeof padValues === 'string' ? [padValues, padValues] : (padValues ?? ['', '']);
+  if (data.values instanceof RaggedTensor) return data.withValues(ngrams(data.values, ngramWidth, options));
+  const made = raw.stringNGrams(data.values, data.rowSplits, {
+    separator: separator ?? ' ',
+    ngramWidths: [ngramWidth].flat(),
+    leftPad,
+    rightPad,
+    padWidth: padValues === undefined || padValues === null ? 0 : (paddingWidth ?? -1),
+    preserveShortSequences: preserveShortSequences ?? false,
+    ...rest,
+  });
+  return RaggedTensor.fromRowSplits(made.ngrams, made.ngramsSplits as Output<'int64'>);
+}
+
+export interface UnicodeOptions extends BuildOptions {
+  /** What to do with invalid characters; default: 'replace'. */
+  readonly errors?: 'strict' | 'replace' | 'ignore' | null;
+  /** The code point for invalid characters; default: 65533. */
+  readonly replacementChar?: number | null;
+}
+
+/** The code points of each string of a vector: a ragged tensor with a row for each. */
+export function unicodeDecode(
+  input: Strings,
+  inputEncoding = 'UTF-8',
+  options: UnicodeOptions = {},
+): RaggedTensor<'int32'> {
+  const { rowSplits, charValues } = raw.unicodeDecode(input, { inputEncoding, ...options });
+  return RaggedTensor.fromRowSplits(charValues, rowSplits as Output<'int64'>);
+}
+
+/** The strings with these code points. */
+export const unicodeEncode = (
+  input: RaggedTensor<'int32'>,
+  outputEncoding: 'UTF-8' | 'UTF-16-BE' | 'UTF-32-BE' = 'UTF-8',
+  options: UnicodeOptions = {},
+): Output<'string'> => raw.unicodeEncode(input.flatValues, input.rowSplits, { outputEncoding, ...options });
+
+/** The characters of each string of a vector: a ragged tensor with a row for each. */
+export function unicodeSplit(
+  input: Strings,
+  inputEncoding: 'UTF-8' | 'UTF-16-BE' | 'UTF-32-BE' = 'UTF-8',
+  options: UnicodeOptions = {},
+): RaggedTensor<'string'> {
+  const points = unicodeDecode(input, inputEncoding, options);
+  const count = raw.size(points.flatValues, { outType: 'int64' });
+  const one = Tensor.of(1n, { dtype: 'int64' });
+  const splits = raw.range(Tensor.of(0n, { dtype: 'int64' }), raw.addV2(count, one), one);
+  return points.withValues(raw.unicodeEncode(points.flatValues, splits, { outputEncoding: inputEncoding }));
+}

@@ -3,8 +3,8 @@ import { invalid } from '../../base/errors/errors.js';
 import type { OrNull } from '../../base/errors/null-options.js';
 import { knownOptions, type Names } from '../../base/errors/option-names.js';
 import type { Output } from '../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
-import * as raw from '../../tensorflow/ops/generated/index.js';
+import { crossHashed } from '../../tensorflow/layers/sparse.js';
+import type { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
 import { isFloating } from '../../tensorflow/tensor/dtype.js';
 import { type Features, varLenFeature } from '../input/dataset/parse-example.js';
 import { checkCategorical, checkPositive } from './check.js';
@@ -18,7 +18,6 @@ export interface CrossedColumnOptions {
 }
 
 const OPTIONS: Names<CrossedColumnOptions> = { hashKey: true };
-const DEFAULT_HASH_KEY = 0xdecafcaffe;
 
 /** Keys of features with words, and categorical columns. */
 export function crossedColumn(
@@ -32,7 +31,7 @@ export function crossedColumn(
 export class CrossedColumn extends FeatureColumn implements CategoricalColumn {
   readonly keys: readonly (string | CategoricalColumn)[];
   readonly numBuckets: number;
-  readonly hashKey: number | bigint;
+  readonly hashKey: number | bigint | undefined;
 
   constructor(
     keys: readonly (string | CategoricalColumn)[],
@@ -59,8 +58,7 @@ export class CrossedColumn extends FeatureColumn implements CategoricalColumn {
     this.keys = [...keys];
     checkPositive(`The cross '${this.name}'`, 'hashBucketSize', hashBucketSize);
     this.numBuckets = hashBucketSize;
-    // As in TensorFlow, 0 is the default.
-    this.hashKey = hashKey || DEFAULT_HASH_KEY;
+    this.hashKey = hashKey;
   }
 
   get name(): string {
@@ -86,25 +84,8 @@ export class CrossedColumn extends FeatureColumn implements CategoricalColumn {
 
   idsAndWeights(features: FeatureTensors): IdsAndWeights {
     return features.once(this, () => {
-      const inputs = this.#leaves.map((key) => asInput(this.#input(key, features)));
-      const sparse = inputs.filter((input) => input instanceof SparseTensor);
-      const dense = inputs.filter((input): input is Output => !(input instanceof SparseTensor));
-      const { outputIndices, outputValues, outputShape } = raw.sparseCross(
-        sparse.map(({ indices }) => indices),
-        sparse.map(({ values }) => values),
-        sparse.map(({ denseShape }) => denseShape),
-        dense,
-        {
-          hashedOutput: true,
-          numBuckets: this.numBuckets,
-          hashKey: this.hashKey,
-          outType: 'int64',
-          internalType: inputs.every(({ dtype }) => dtype === 'string') ? 'string' : 'int64',
-        },
-      );
-      return {
-        ids: new SparseTensor({ indices: outputIndices, values: outputValues, denseShape: outputShape }),
-      };
+      const inputs = this.#leaves.map((key) => this.#input(key, features));
+      return { ids: crossHashed(inputs, { numBuckets: this.numBuckets, hashKey: this.hashKey }) };
     });
   }
 
@@ -122,11 +103,4 @@ export class CrossedColumn extends FeatureColumn implements CategoricalColumn {
       hint: 'Cross its buckets instead: tf.featureColumn.bucketizedColumn.',
     });
   }
-}
-
-/** The op takes strings and int64. */
-function asInput(input: Output | SparseTensor): Output | SparseTensor {
-  if (input.dtype === 'string' || input.dtype === 'int64') return input;
-  if (input instanceof SparseTensor) return input.withValues(raw.cast(input.values, { dstT: 'int64' }));
-  return raw.cast(input, { dstT: 'int64' });
 }
