@@ -3,7 +3,7 @@ import { tf } from 'shoal';
 
 const fc = tf.featureColumn;
 
-// The columns
+// #region columns
 /** `vocabulary`: the path of the file with the interests. */
 export function columns(vocabulary: string) {
   const age = fc.numericColumn('age', { normalizerFn: (x) => x.sub(45).div(20) });
@@ -31,9 +31,9 @@ export type Columns = ReturnType<typeof columns>;
 
 /** How examples are parsed: for training with the label, for serving without. */
 export const examplesOf = ({ wide, deep }: Columns) => fc.makeParseExampleSpec([...wide, ...deep]);
-// /The columns
+// #endregion
 
-// The model
+// #region model
 /** The logits. Tables are split over `parts` ps. */
 export function logits(features: tf.featureColumn.FeatureValues, { wide, deep }: Columns, parts: number) {
   const partitioner = tf.fixedSizePartitioner(parts);
@@ -44,4 +44,4 @@ export function logits(features: tf.featureColumn.FeatureValues, { wide, deep }:
   });
   return linear.add(tf.variableScope('deep', () => tf.layers.dense(hidden, 1, { name: 'logits' })));
 }
-// /The model
+// #endregion

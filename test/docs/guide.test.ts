@@ -54,6 +54,9 @@ test('the model in one process trains', async () => {
 
 test('words are looked up in a vocabulary, and two optimizers train', async () => {
   expect(await node('features.ts')).toMatch(/^loss 0\.0\d+ after step 200$/m);
+  expect(await node('columns.ts')).toMatch(
+    /^loss 0\.\d+$[\s\S]*input_layer\/color_embedding\/embedding_weights \[4,4\]/m,
+  );
 });
 
 test('the layers train, predict and are saved', async () => {

@@ -120,8 +120,13 @@ export const unsortedSegmentJoin = keywords<{ separator: string }>()(
 );
 
 /** The bytes of each string: a ragged tensor with a row for each. */
-export const bytesSplit = (input: Strings, options: BuildOptions = {}): RaggedTensor<'string'> =>
-  RaggedTensor.fromSparse(split(asOutput(input, 'string'), { sep: '', ...options }));
+export function bytesSplit(input: Strings, options: BuildOptions = {}): RaggedTensor<'string'> {
+  const { indices, values, shape } = raw.stringSplit(asOutput(input, 'string'), '', {
+    skipEmpty: false,
+    ...options,
+  });
+  return RaggedTensor.fromSparse(new SparseTensor<'string'>({ indices, values, denseShape: shape }));
+}
 
 export interface NgramsOptions extends BuildOptions {
   /** Between the words of an n-gram; default: a space. */
