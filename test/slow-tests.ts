@@ -28,6 +28,7 @@ export const SLOW_TESTS = [
   'lab/soak/fencing.test.ts',
   'bench/cluster/models.test.ts',
   'codegen/{protos,tensorflow1-names}.test.ts',
+  'src/training/feature-column/oracle.test.ts',
   'src/app/job/graph/summaries.test.ts',
   'src/app/keras/{oracle,several-outputs}.test.ts',
   'src/tensorflow/native/library/onednn.test.ts',

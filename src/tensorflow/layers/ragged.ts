@@ -8,7 +8,8 @@ import type { DType } from '../tensor/dtype.js';
 import type { NestedValue, Scalar } from '../tensor/literal.js';
 import { RaggedTensor } from './ragged-tensor.js';
 
-type Rows = readonly (Scalar | Rows)[];
+/** Nested lists, of any lengths. */
+export type Rows = readonly (Scalar | Rows)[];
 
 /** `tf.ragged.constant([[1, 2], [], [3]])`: each axis after the first has rows of different lengths. */
 export function constantRows<D extends DType = DType>(

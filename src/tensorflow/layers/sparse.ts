@@ -14,10 +14,8 @@ export { SparseTensor };
 /** Placeholders for the three parts: feed `.indices`, `.values` and `.denseShape`. */
 export const placeholder = SparseTensor.placeholder;
 
-type Sparse<D extends DType = DType> = SparseTensor<D>;
-
 /** The elements that are not 0 or ''. */
-export function fromDense<D extends DType>(tensor: Operand<D>): Sparse<D> {
+export function fromDense<D extends DType>(tensor: Operand<D>): SparseTensor<D> {
   const x = asOutput(tensor) as Output<D>;
   const indices = raw.whereOp(
     raw.notEqual(x, x.dtype === 'string' ? asOutput('', 'string') : raw.zerosLike(x)),
@@ -30,7 +28,7 @@ export function fromDense<D extends DType>(tensor: Operand<D>): Sparse<D> {
 }
 
 export function toDense<D extends DType>(
-  sp: Sparse<D>,
+  sp: SparseTensor<D>,
   options: { readonly defaultValue?: Operand<D> | null } = {},
 ): Output<D> {
   return sp.toDense(options.defaultValue ?? (sp.dtype === 'string' ? ('' as never) : 0));
@@ -42,33 +40,33 @@ interface Parts<D extends DType> {
   readonly outputShape: Output<'int64'>;
 }
 
-const made = <D extends DType>({ outputIndices, outputValues, outputShape }: Parts<D>): Sparse<D> =>
+const made = <D extends DType>({ outputIndices, outputValues, outputShape }: Parts<D>): SparseTensor<D> =>
   new SparseTensor<D>({ indices: outputIndices, values: outputValues, denseShape: outputShape });
 
 /** The indices in row-major order. */
-export const reorder = <D extends DType>(sp: Sparse<D>): Sparse<D> => {
+export const reorder = <D extends DType>(sp: SparseTensor<D>): SparseTensor<D> => {
   const { outputIndices, outputValues } = raw.sparseReorder<D>(sp.indices, sp.values, sp.denseShape);
   return new SparseTensor<D>({ indices: outputIndices, values: outputValues, denseShape: sp.denseShape });
 };
 
-export const reshape = <D extends DType>(sp: Sparse<D>, shape: Operand<'int64'>): Sparse<D> =>
+export const reshape = <D extends DType>(sp: SparseTensor<D>, shape: Operand<'int64'>): SparseTensor<D> =>
   sp.reshape(shape);
 
 /** Keeps the elements whose flag is true. */
-export const retain = <D extends DType>(sp: Sparse<D>, toRetain: Output<'bool'>): Sparse<D> =>
+export const retain = <D extends DType>(sp: SparseTensor<D>, toRetain: Output<'bool'>): SparseTensor<D> =>
   sp.retain(toRetain);
 
 /** Adds an element to each empty row; also returns which rows were empty. */
 export function fillEmptyRows<D extends DType>(
-  sp: Sparse<D>,
+  sp: SparseTensor<D>,
   defaultValue: Operand<D>,
-): [filled: Sparse<D>, isEmpty: Output<'bool'>] {
+): [filled: SparseTensor<D>, isEmpty: Output<'bool'>] {
   const { filled, isEmpty } = sp.fillEmptyRows(asOutput(defaultValue, sp.dtype) as Output<D>);
   return [filled, isEmpty];
 }
 
 /** Joins sparse tensors along an axis; the sizes of the others must be equal. */
-export const concat = <D extends DType>(axis: number, inputs: readonly Sparse<D>[]): Sparse<D> =>
+export const concat = <D extends DType>(axis: number, inputs: readonly SparseTensor<D>[]): SparseTensor<D> =>
   made(
     raw.sparseConcat<D>(
       inputs.map(({ indices }) => indices),
@@ -79,10 +77,10 @@ export const concat = <D extends DType>(axis: number, inputs: readonly Sparse<D>
   );
 
 export const slice = <D extends DType>(
-  sp: Sparse<D>,
+  sp: SparseTensor<D>,
   start: Operand<'int64'>,
   size: Operand<'int64'>,
-): Sparse<D> =>
+): SparseTensor<D> =>
   made(
     raw.sparseSlice<D>(
       sp.indices,
@@ -94,7 +92,10 @@ export const slice = <D extends DType>(
   );
 
 /** Default of `perm`: the axes in the reverse order, which must then be known. */
-export function transpose<D extends DType>(sp: Sparse<D>, perm?: readonly number[] | null): Sparse<D> {
+export function transpose<D extends DType>(
+  sp: SparseTensor<D>,
+  perm?: readonly number[] | null,
+): SparseTensor<D> {
   const order = perm ?? Array.from({ length: sp.rank ?? 2 }, (_, i) => (sp.rank ?? 2) - 1 - i);
   const axes = Tensor.of(Int32Array.from(order));
   return reorder(
@@ -107,7 +108,7 @@ export function transpose<D extends DType>(sp: Sparse<D>, perm?: readonly number
 }
 
 /** The sum of two sparse tensors. */
-export function add<D extends DType>(a: Sparse<D>, b: Sparse<D>): Sparse<D> {
+export function add<D extends DType>(a: SparseTensor<D>, b: SparseTensor<D>): SparseTensor<D> {
   const none = raw.cast(Tensor.of(0), { dstT: a.dtype });
   const sum = raw.sparseAdd<D>(a.indices, a.values, a.denseShape, b.indices, b.values, b.denseShape, none);
   return new SparseTensor<D>({
@@ -125,7 +126,7 @@ export interface SparseReduceOptions {
 
 const reduce =
   (op: typeof raw.sparseReduceSum) =>
-  <D extends DType>(sp: Sparse<D>, given: OrNull<SparseReduceOptions> = {}): Output<D> => {
+  <D extends DType>(sp: SparseTensor<D>, given: OrNull<SparseReduceOptions> = {}): Output<D> => {
     const { axis, keepdims = false } = withoutNull<SparseReduceOptions>(given);
     const axes =
       axis === undefined
@@ -144,7 +145,7 @@ export const reduceSum = reduce(raw.sparseReduceSum);
 export const reduceMax = reduce(raw.sparseReduceMax);
 
 /** The softmax over the elements that exist of the last axis. */
-export const softmax = <D extends DType>(sp: Sparse<D>): Sparse<D> =>
+export const softmax = <D extends DType>(sp: SparseTensor<D>): SparseTensor<D> =>
   sp.withValues(raw.sparseSoftmax<D>(sp.indices, sp.values, sp.denseShape));
 
 export interface SparseMatmulOptions {
@@ -154,7 +155,7 @@ export interface SparseMatmulOptions {
 
 /** The product of a sparse matrix and a dense one. */
 export const sparseDenseMatmul = <D extends DType>(
-  sp: Sparse<D>,
+  sp: SparseTensor<D>,
   b: Operand<D>,
   options: OrNull<SparseMatmulOptions> = {},
 ): Output<D> => raw.sparseTensorDenseMatMul<D>(sp.indices, sp.values, sp.denseShape, b, options);
@@ -200,9 +201,9 @@ const DEFAULT_HASH_KEY = 0xdecafcaffe;
 
 /** The hashes of all combinations of the values in each row: matrices of strings or integers. */
 export function crossHashed(
-  inputs: readonly (Output | Sparse)[],
+  inputs: readonly (Output | SparseTensor)[],
   given: OrNull<CrossHashedOptions> = {},
-): Sparse<'int64'> {
+): SparseTensor<'int64'> {
   const { numBuckets = 0, hashKey } = withoutNull<CrossHashedOptions>(given);
   const typed = inputs.map(asCrossInput);
   const sparse = typed.filter((input) => input instanceof SparseTensor);
@@ -226,14 +227,14 @@ export function crossHashed(
 }
 
 /** The op takes strings and int64. */
-function asCrossInput(input: Output | Sparse): Output | Sparse {
+function asCrossInput(input: Output | SparseTensor): Output | SparseTensor {
   if (input.dtype === 'string' || input.dtype === 'int64') return input;
   if (input instanceof SparseTensor) return input.withValues(raw.cast(input.values, { dstT: 'int64' }));
   return raw.cast(input, { dstT: 'int64' });
 }
 
 /** Ids as flags: [rows, vocabSize] of bool. */
-export function toIndicator(sp: Sparse, vocabSize: number): Output<'bool'> {
+export function toIndicator(sp: SparseTensor, vocabSize: number): Output<'bool'> {
   const size = Tensor.of(BigInt64Array.of(BigInt(vocabSize)));
   const last = raw.sub(raw.size(sp.denseShape), Tensor.of(1, { dtype: 'int32' }));
   const outer = raw.slice(

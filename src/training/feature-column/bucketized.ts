@@ -27,6 +27,7 @@ export class BucketizedColumn extends FeatureColumn implements DenseColumn, Cate
   readonly sourceColumn: NumericColumn;
   readonly boundaries: readonly number[];
 
+  /** @internal */
   constructor(source: NumericColumn, boundaries: readonly number[]) {
     super();
     if (!(source instanceof NumericColumn))
@@ -69,13 +70,14 @@ export class BucketizedColumn extends FeatureColumn implements DenseColumn, Cate
     return this.sourceColumn.parseSpec();
   }
 
+  /** @internal */
   denseTensor(features: FeatureTensors): Output {
     const depth = Tensor.of(this.boundaries.length + 1, { dtype: 'int32' });
     const [on, off] = [1, 0].map((value) => Tensor.of(value, { dtype: 'float32' })) as [Tensor, Tensor];
     return raw.oneHot(this.#buckets(features), depth, on, off);
   }
 
-  /** Each element of an example has buckets of its own. */
+  /** Each element of an example has buckets of its own. @internal */
   idsAndWeights(features: FeatureTensors): IdsAndWeights {
     const buckets = raw.cast(this.#buckets(features), { dstT: 'int64' });
     const width = Tensor.of(Int32Array.of(-1, this.#width));

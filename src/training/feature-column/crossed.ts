@@ -33,6 +33,7 @@ export class CrossedColumn extends FeatureColumn implements CategoricalColumn {
   readonly numBuckets: number;
   readonly hashKey: number | bigint | undefined;
 
+  /** @internal */
   constructor(
     keys: readonly (string | CategoricalColumn)[],
     hashBucketSize: number,
@@ -82,6 +83,7 @@ export class CrossedColumn extends FeatureColumn implements CategoricalColumn {
     ) as Features;
   }
 
+  /** @internal */
   idsAndWeights(features: FeatureTensors): IdsAndWeights {
     return features.once(this, () => {
       const inputs = this.#leaves.map((key) => this.#input(key, features));

@@ -154,6 +154,7 @@ export class EmbeddingColumn extends FeatureColumn implements DenseColumn {
     return this.categoricalColumn.parseSpec();
   }
 
+  /** @internal */
   denseTensor(features: FeatureTensors, variables: ColumnVariables): Output {
     const { ids, weights } = this.categoricalColumn.idsAndWeights(features);
     const table = this.sharedAs === undefined ? this.#makeTable(variables) : this.#sharedTable(variables);

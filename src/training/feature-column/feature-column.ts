@@ -38,7 +38,7 @@ export interface ColumnVariables {
 export interface DenseColumn extends FeatureColumn {
   /** The shape of one example. */
   readonly variableShape: readonly number[];
-  /** [batch, …variableShape] */
+  /** [batch, …variableShape] @internal */
   denseTensor(features: FeatureTensors, variables: ColumnVariables): Output;
 }
 
@@ -52,6 +52,7 @@ export interface IdsAndWeights {
 /** A column of ids: any number for each example. */
 export interface CategoricalColumn extends FeatureColumn {
   readonly numBuckets: number;
+  /** @internal */
   idsAndWeights(features: FeatureTensors): IdsAndWeights;
 }
 

@@ -30,6 +30,7 @@ export class HashBucketColumn extends FeatureColumn implements CategoricalColumn
   readonly numBuckets: number;
   readonly dtype: DType;
 
+  /** @internal */
   constructor(key: string, hashBucketSize: number, given: OrNull<HashBucketOptions>) {
     super();
     checkKey('categoricalColumnWithHashBucket', key);
@@ -50,6 +51,7 @@ export class HashBucketColumn extends FeatureColumn implements CategoricalColumn
     return { [this.key]: varLenFeature(parsedType(this.key, this.dtype)) };
   }
 
+  /** @internal */
   idsAndWeights(features: FeatureTensors): IdsAndWeights {
     return features.once(this, () => {
       const feature = features.sparse(this.key, this.name);

@@ -31,6 +31,7 @@ export class IdentityColumn extends FeatureColumn implements CategoricalColumn {
   readonly numBuckets: number;
   readonly defaultValue: number | undefined;
 
+  /** @internal */
   constructor(key: string, numBuckets: number, given: OrNull<IdentityOptions>) {
     super();
     checkKey('categoricalColumnWithIdentity', key);
@@ -54,6 +55,7 @@ export class IdentityColumn extends FeatureColumn implements CategoricalColumn {
     return { [this.key]: varLenFeature('int64') };
   }
 
+  /** @internal */
   idsAndWeights(features: FeatureTensors): IdsAndWeights {
     return features.once(this, () => {
       const feature = features.sparse(this.key, this.name);

@@ -16,7 +16,7 @@ export { categoricalColumnWithIdentity, IdentityColumn, type IdentityOptions } f
 export { IndicatorColumn, indicatorColumn } from './indicator.js';
 export { type InputLayerOptions, inputLayer } from './input-layer.js';
 export { type LinearModelOptions, linearModel } from './linear-model.js';
-export { NumericColumn, type NumericColumnOptions, numericColumn } from './numeric.js';
+export { type Numbers, NumericColumn, type NumericColumnOptions, numericColumn } from './numeric.js';
 export {
   categoricalColumnWithVocabularyFile,
   categoricalColumnWithVocabularyList,

@@ -16,6 +16,7 @@ export function indicatorColumn(categoricalColumn: CategoricalColumn): Indicator
 export class IndicatorColumn extends FeatureColumn implements DenseColumn {
   readonly categoricalColumn: CategoricalColumn;
 
+  /** @internal */
   constructor(column: CategoricalColumn) {
     super();
     checkCategorical('indicatorColumn', column);
@@ -34,7 +35,7 @@ export class IndicatorColumn extends FeatureColumn implements DenseColumn {
     return this.categoricalColumn.parseSpec();
   }
 
-  /** Each id adds to its element. The size does not depend on how many ids an example has. */
+  /** Each id adds to its element. The size does not depend on how many ids an example has. @internal */
   denseTensor(features: FeatureTensors): Output {
     return features.once(this, () => {
       const { ids, weights } = this.categoricalColumn.idsAndWeights(features);

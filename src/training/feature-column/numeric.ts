@@ -13,7 +13,8 @@ import { checkKey, checkNumber, checkPositive, parsedType } from './check.js';
 import { type DenseColumn, FeatureColumn } from './feature-column.js';
 import type { FeatureTensors } from './feature-tensors.js';
 
-type Numbers = readonly (number | bigint | Numbers)[];
+/** Nested lists of numbers. */
+export type Numbers = readonly (number | bigint | Numbers)[];
 
 export interface NumericColumnOptions {
   /** The shape of one example; default: [1]. */
@@ -45,6 +46,7 @@ export class NumericColumn extends FeatureColumn implements DenseColumn {
   readonly #normalize: ((feature: Output) => OutputLike) | undefined;
   readonly #defaultValue: Numbers | number | bigint | undefined;
 
+  /** @internal */
   constructor(key: string, given: OrNull<NumericColumnOptions>) {
     super();
     checkKey('numericColumn', key);
@@ -72,6 +74,7 @@ export class NumericColumn extends FeatureColumn implements DenseColumn {
     return { [key]: fixedLenFeature(variableShape, parsedType(key, dtype), defaultValue) };
   }
 
+  /** @internal */
   denseTensor(features: FeatureTensors): Output {
     return features.once(this, () => {
       const feature = features.get(this.key, this.name);

@@ -139,6 +139,7 @@ export class VocabularyColumn extends FeatureColumn implements CategoricalColumn
     return { [this.key]: varLenFeature(parsedType(this.key, this.dtype)) };
   }
 
+  /** @internal */
   idsAndWeights(features: FeatureTensors): IdsAndWeights {
     return features.once(this, () => {
       const feature = features.sparse(this.key, this.name);

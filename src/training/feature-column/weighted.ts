@@ -31,6 +31,7 @@ export class WeightedColumn extends FeatureColumn implements CategoricalColumn {
   readonly weightFeatureKey: string;
   readonly dtype: DType;
 
+  /** @internal */
   constructor(column: CategoricalColumn, weightFeatureKey: string, given: OrNull<WeightedColumnOptions>) {
     super();
     checkCategorical('weightedCategoricalColumn', column);
@@ -61,6 +62,7 @@ export class WeightedColumn extends FeatureColumn implements CategoricalColumn {
     return { ...spec, [key]: varLenFeature(parsedType(key, this.dtype)) };
   }
 
+  /** @internal */
   idsAndWeights(features: FeatureTensors): IdsAndWeights {
     return features.once(this, () => {
       const { ids } = this.categoricalColumn.idsAndWeights(features);
