@@ -25,7 +25,6 @@ const file = (name: string): string => join(flags.data as string, name);
 const model = columns(file('interests.txt'));
 const examples = examplesOf(model);
 const parse = { ...examples, clicked: tf.fixedLenFeature([1], 'float32') };
-type Input = tf.featureColumn.FeatureValues & { readonly clicked: ReturnType<typeof tf.constant> };
 
 export default defineJob({
   name: 'wide-deep',
@@ -37,7 +36,7 @@ export default defineJob({
     parse,
   }),
   model({ input }) {
-    const { clicked, ...features } = input as Input;
+    const { clicked, ...features } = input;
     const scores = logits(features, model, Number(flags.parts));
     return {
       loss: tf.losses.sigmoidCrossEntropy(clicked, scores),
@@ -56,7 +55,7 @@ export default defineJob({
         .batch(500)
         .parseExample(parse),
     metrics: ({ input, outputs }) => ({
-      auc: tf.metrics.auc((input as Input).clicked.reshape([-1]), outputs.score),
+      auc: tf.metrics.auc(input.clicked.reshape([-1]), outputs.score),
     }),
     pollSecs: 1,
     best: { metric: 'auc', mode: 'max' },

@@ -17,6 +17,7 @@ export const WALKS: readonly (readonly string[])[] = [
     'checkpoints',
     'failover',
     'data',
+    'features',
     'export',
     'running',
     'security',
@@ -27,6 +28,7 @@ export const WALKS: readonly (readonly string[])[] = [
   ['examples/linear-regression/README.md'],
   ['examples/softmax-export/README.md'],
   ['examples/sparse-linear/README.md'],
+  ['examples/wide-deep/README.md'],
   ['lab/README.md'],
   ['CONTRIBUTING.md'],
 ];
