@@ -9,6 +9,8 @@ const NAMES_OF_TENSORFLOW = [
   ...['layerNorm', 'maxPooling2d', 'reshape'],
   // tf.losses.log, tf.metrics.mean, tf.data.range, tf.summary.scalar and tf.strings.split beside the ops of these names.
   ...['log', 'mean', 'range', 'scalar', 'split'],
+  // tf.sparse and tf.ragged beside the ops of these names and the function for gradients.
+  ...['concat', 'placeholder', 'reduceMax', 'reduceSum', 'slice', 'softmax', 'toDense', 'transpose'],
   // tf.int32 and tf.int64 beside literals of these types.
   ...['int32', 'int64'],
 ];

@@ -9,23 +9,23 @@ import type { NestedValue, Scalar } from '../tensor/literal.js';
 import { RaggedTensor } from './ragged-tensor.js';
 
 /** Nested lists, of any lengths. */
-export type Rows = readonly (Scalar | Rows)[];
+export type NestedRows = readonly (Scalar | NestedRows)[];
 
 /** `tf.ragged.constant([[1, 2], [], [3]])`: each axis after the first has rows of different lengths. */
 export function constantRows<D extends DType = DType>(
-  rows: Rows,
+  rows: NestedRows,
   options: { readonly dtype?: D | null } = {},
 ): RaggedTensor<D> {
   const depth = depthOf(rows);
   if (depth < 2)
     throw invalid('tf.ragged.constant needs a list of rows', { hint: 'For example [[1, 2], [], [3]].' });
   const lengths: number[][] = [];
-  let level: Rows = rows;
+  let level: NestedRows = rows;
   for (let axis = 1; axis < depth; axis++) {
     if (!level.every(Array.isArray))
       throw invalid('tf.ragged.constant needs lists of the same depth everywhere');
-    lengths.push(level.map((row) => (row as Rows).length));
-    level = level.flat(1) as Rows;
+    lengths.push(level.map((row) => (row as NestedRows).length));
+    level = level.flat(1) as NestedRows;
   }
   if (level.some(Array.isArray)) throw invalid('tf.ragged.constant needs lists of the same depth everywhere');
   const dtype = options.dtype ?? undefined;
@@ -38,8 +38,8 @@ export function constantRows<D extends DType = DType>(
   return values as RaggedTensor<D>;
 }
 
-function depthOf(rows: Rows): number {
-  return Array.isArray(rows) ? 1 + Math.max(0, ...rows.map((row) => depthOf(row as Rows))) : 0;
+function depthOf(rows: NestedRows): number {
+  return Array.isArray(rows) ? 1 + Math.max(0, ...rows.map((row) => depthOf(row as NestedRows))) : 0;
 }
 
 /** Applies a function to the values of ragged tensors with the same rows: `mapFlatValues(tf.add, a, b)`. */

@@ -5,7 +5,7 @@ import { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
 import * as raw from '../../tensorflow/ops/generated/index.js';
 import { Tensor } from '../../tensorflow/tensor/tensor.js';
 import type { Features } from '../input/dataset/parse-example.js';
-import { describe } from './check.js';
+import { describeGiven } from './check.js';
 import {
   type CategoricalColumn,
   type DenseColumn,
@@ -31,7 +31,7 @@ export class BucketizedColumn extends FeatureColumn implements DenseColumn, Cate
   constructor(source: NumericColumn, boundaries: readonly number[]) {
     super();
     if (!(source instanceof NumericColumn))
-      throw invalid(`bucketizedColumn needs a numeric column; ${describe(source)} is none`, {
+      throw invalid(`bucketizedColumn needs a numeric column; ${describeGiven(source)} is none`, {
         hint: 'Make it with tf.featureColumn.numericColumn.',
       });
     const what = `The buckets of '${source.key}'`;

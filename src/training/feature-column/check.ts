@@ -6,17 +6,17 @@ import { type CategoricalColumn, FeatureColumn, isCategorical } from './feature-
 
 export function checkKey(what: string, key: unknown): void {
   if (typeof key === 'string' && key !== '') return;
-  throw invalid(`${what}: the key of a feature is a name, it is ${describe(key)}`);
+  throw invalid(`${what}: the key of a feature is a name, it is ${describeGiven(key)}`);
 }
 
-export function checkPositive(column: string, what: string, value: unknown): void {
+export function checkPositiveOption(column: string, what: string, value: unknown): void {
   if (Number.isSafeInteger(value) && (value as number) >= 1) return;
-  throw invalid(`${column}: ${what} must be a positive integer, it is ${describe(value)}`);
+  throw invalid(`${column}: ${what} must be a positive integer, it is ${describeGiven(value)}`);
 }
 
 export function checkCategorical(what: string, column: unknown): asserts column is CategoricalColumn {
   if (isCategorical(column)) return;
-  throw invalid(`${what} needs a categorical column; ${describe(column)} is none`, {
+  throw invalid(`${what} needs a categorical column; ${describeGiven(column)} is none`, {
     hint:
       column instanceof FeatureColumn
         ? 'Ids come from tf.featureColumn.bucketizedColumn, crossedColumn or one of the categoricalColumnWith… functions.'
@@ -55,7 +55,7 @@ export function parsedType(key: string, dtype: DType): FeatureType {
   });
 }
 
-export function describe(value: unknown): string {
+export function describeGiven(value: unknown): string {
   if (value instanceof FeatureColumn) return String(value);
   if (typeof value === 'string') return `'${value}'`;
   if (typeof value === 'object' && value !== null)

@@ -4,7 +4,7 @@ import { GraphKeys } from '../../tensorflow/variables/collections.js';
 import { PartitionedVariable } from '../../tensorflow/variables/partitioned.js';
 import type { Variable } from '../../tensorflow/variables/variable.js';
 import type { Features } from '../input/dataset/parse-example.js';
-import { describe } from './check.js';
+import { describeGiven } from './check.js';
 import { type ColumnVariables, FeatureColumn } from './feature-column.js';
 
 /** The columns in the order of their names, as TensorFlow builds them. */
@@ -25,11 +25,11 @@ export function sortedColumns(what: string, given: unknown): readonly FeatureCol
 function listOf(what: string, given: unknown): readonly FeatureColumn[] {
   if (given instanceof FeatureColumn) return [given];
   const isIterable = typeof given === 'object' && given !== null && Symbol.iterator in given;
-  if (!isIterable) throw invalid(`${what} needs a list of columns, it is ${describe(given)}`);
+  if (!isIterable) throw invalid(`${what} needs a list of columns, it is ${describeGiven(given)}`);
   const columns = [...(given as Iterable<unknown>)];
   for (const column of columns) {
     if (column instanceof FeatureColumn) continue;
-    throw invalid(`${what} has ${describe(column)} among its columns`, {
+    throw invalid(`${what} has ${describeGiven(column)} among its columns`, {
       hint:
         typeof column === 'string'
           ? `Make a column of the feature, for example tf.featureColumn.numericColumn('${column}').`

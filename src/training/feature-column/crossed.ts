@@ -7,7 +7,7 @@ import { crossHashed } from '../../tensorflow/layers/sparse.js';
 import type { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
 import { isFloating } from '../../tensorflow/tensor/dtype.js';
 import { type Features, varLenFeature } from '../input/dataset/parse-example.js';
-import { checkCategorical, checkPositive } from './check.js';
+import { checkCategorical, checkPositiveOption } from './check.js';
 import { type CategoricalColumn, FeatureColumn, type IdsAndWeights } from './feature-column.js';
 import type { FeatureTensors } from './feature-tensors.js';
 import { HashBucketColumn } from './hash-bucket.js';
@@ -57,7 +57,7 @@ export class CrossedColumn extends FeatureColumn implements CategoricalColumn {
     if (hashKey !== undefined && typeof hashKey !== 'bigint' && !Number.isSafeInteger(hashKey))
       throw invalid(`crossedColumn: hashKey must be an integer, it is ${hashKey}`);
     this.keys = [...keys];
-    checkPositive(`The cross '${this.name}'`, 'hashBucketSize', hashBucketSize);
+    checkPositiveOption(`The cross '${this.name}'`, 'hashBucketSize', hashBucketSize);
     this.numBuckets = hashBucketSize;
     this.hashKey = hashKey;
   }

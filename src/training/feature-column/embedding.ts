@@ -19,7 +19,7 @@ import type { Variable } from '../../tensorflow/variables/variable.js';
 import { getVariable } from '../../tensorflow/variables/variable-scope.js';
 import { initFromCheckpoint } from '../../tensorflow/variables/warm-start.js';
 import type { Features } from '../input/dataset/parse-example.js';
-import { checkCategorical, checkPositive } from './check.js';
+import { checkCategorical, checkPositiveOption } from './check.js';
 import {
   type CategoricalColumn,
   type ColumnVariables,
@@ -120,7 +120,7 @@ export class EmbeddingColumn extends FeatureColumn implements DenseColumn {
   ) {
     super();
     const what = `The embedding of '${column.name}'`;
-    checkPositive(what, 'dimension', dimension);
+    checkPositiveOption(what, 'dimension', dimension);
     const { combiner = 'mean', initializer, ckptToLoadFrom, tensorNameInCkpt, maxNorm } = options;
     if (!COMBINERS.includes(combiner))
       throw invalid(`${what} has an unknown combiner '${combiner}'; use one of ${COMBINERS.join(', ')}`);

@@ -5,7 +5,13 @@ import type { Output } from '../../tensorflow/graph/operation.js';
 import * as raw from '../../tensorflow/ops/generated/index.js';
 import type { DType } from '../../tensorflow/tensor/dtype.js';
 import { type Features, varLenFeature } from '../input/dataset/parse-example.js';
-import { checkFeatureDtype, checkKey, checkPositive, checkStringOrInteger, parsedType } from './check.js';
+import {
+  checkFeatureDtype,
+  checkKey,
+  checkPositiveOption,
+  checkStringOrInteger,
+  parsedType,
+} from './check.js';
 import { type CategoricalColumn, FeatureColumn, type IdsAndWeights } from './feature-column.js';
 import type { FeatureTensors } from './feature-tensors.js';
 
@@ -35,7 +41,7 @@ export class HashBucketColumn extends FeatureColumn implements CategoricalColumn
     super();
     checkKey('categoricalColumnWithHashBucket', key);
     const what = `The hash buckets of '${key}'`;
-    checkPositive(what, 'hashBucketSize', hashBucketSize);
+    checkPositiveOption(what, 'hashBucketSize', hashBucketSize);
     const { dtype = 'string' } = knownOptions(given, OPTIONS, what);
     checkStringOrInteger(what, dtype);
     this.key = key;

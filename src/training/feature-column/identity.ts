@@ -6,7 +6,7 @@ import * as raw from '../../tensorflow/ops/generated/index.js';
 import { isInteger } from '../../tensorflow/tensor/dtype.js';
 import { Tensor } from '../../tensorflow/tensor/tensor.js';
 import { type Features, varLenFeature } from '../input/dataset/parse-example.js';
-import { checkKey, checkPositive } from './check.js';
+import { checkKey, checkPositiveOption } from './check.js';
 import { type CategoricalColumn, FeatureColumn, type IdsAndWeights } from './feature-column.js';
 import type { FeatureTensors } from './feature-tensors.js';
 
@@ -36,7 +36,7 @@ export class IdentityColumn extends FeatureColumn implements CategoricalColumn {
     super();
     checkKey('categoricalColumnWithIdentity', key);
     const what = `The ids of '${key}'`;
-    checkPositive(what, 'numBuckets', numBuckets);
+    checkPositiveOption(what, 'numBuckets', numBuckets);
     const { defaultValue } = knownOptions(given, OPTIONS, what);
     const isInRange =
       Number.isSafeInteger(defaultValue) && Number(defaultValue) >= 0 && Number(defaultValue) < numBuckets;

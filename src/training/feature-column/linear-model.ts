@@ -14,7 +14,7 @@ import { sizeOf } from '../../tensorflow/tensor/shape.js';
 import { Tensor } from '../../tensorflow/tensor/tensor.js';
 import { zerosInitializer } from '../../tensorflow/variables/initializers.js';
 import { getVariable, variableScope } from '../../tensorflow/variables/variable-scope.js';
-import { checkPositive } from './check.js';
+import { checkPositiveOption } from './check.js';
 import { type ColumnsOptions, columnVariables, sortedColumns } from './column-list.js';
 import {
   type CategoricalColumn,
@@ -49,7 +49,7 @@ export function linearModel(
 ): Output {
   const options = knownOptions(given, OPTIONS, 'linearModel');
   const { units = 1, sparseCombiner = 'sum' } = options;
-  checkPositive('linearModel', 'units', units);
+  checkPositiveOption('linearModel', 'units', units);
   if (!['sum', 'mean', 'sqrtn'].includes(sparseCombiner))
     throw invalid(`linearModel has an unknown sparseCombiner '${sparseCombiner}'; use sum, mean or sqrtn`);
   const columns = sortedColumns('linearModel', featureColumns);

@@ -9,7 +9,7 @@ import { cast } from '../../tensorflow/ops/math.js';
 import { type DType, isInteger } from '../../tensorflow/tensor/dtype.js';
 import { sizeOf } from '../../tensorflow/tensor/shape.js';
 import { type Features, fixedLenFeature } from '../input/dataset/parse-example.js';
-import { checkKey, checkNumber, checkPositive, parsedType } from './check.js';
+import { checkKey, checkNumber, checkPositiveOption, parsedType } from './check.js';
 import { type DenseColumn, FeatureColumn } from './feature-column.js';
 import type { FeatureTensors } from './feature-tensors.js';
 
@@ -54,7 +54,7 @@ export class NumericColumn extends FeatureColumn implements DenseColumn {
     const { shape = [1], defaultValue, dtype = 'float32', normalizerFn } = knownOptions(given, OPTIONS, what);
     this.key = key;
     this.variableShape = [shape].flat();
-    for (const size of this.variableShape) checkPositive(what, 'each size of its shape', size);
+    for (const size of this.variableShape) checkPositiveOption(what, 'each size of its shape', size);
     checkNumber(what, dtype);
     if (normalizerFn !== undefined && typeof normalizerFn !== 'function')
       throw invalid(`${what} has a normalizerFn that is not a function`);

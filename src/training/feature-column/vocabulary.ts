@@ -10,7 +10,7 @@ import { type Features, varLenFeature } from '../input/dataset/parse-example.js'
 import {
   checkFeatureDtype,
   checkKey,
-  checkPositive,
+  checkPositiveOption,
   checkStringOrInteger,
   isText,
   parsedType,
@@ -85,7 +85,7 @@ export function categoricalColumnWithVocabularyFile(
     throw invalid(`${what} is a file of records, ${vocabularyFile}; it must be a text file`, {
       hint: 'Write the words to a file, one in each line.',
     });
-  if (vocabularySize !== undefined) checkPositive(what, 'vocabularySize', vocabularySize);
+  if (vocabularySize !== undefined) checkPositiveOption(what, 'vocabularySize', vocabularySize);
   const size = vocabularySize ?? countLines(what, vocabularyFile);
   if (size === 0) throw invalid(`${what} is empty: ${vocabularyFile}`);
   const { dtype = 'string' } = options;

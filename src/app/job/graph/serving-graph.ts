@@ -14,7 +14,7 @@ import {
 import { callModel } from '../definition/call-model.js';
 import type { InputValues, JobDefinition, JobOutputs, ModelInput } from '../definition/define-job.js';
 import { labelInputs } from '../definition/label-inputs.js';
-import { EXAMPLES, parsedExamples, placeholdersFor } from '../serving-inputs.js';
+import { EXAMPLES, parsedExamples, placeholdersFor } from './serving-inputs.js';
 
 export interface ServingGraph {
   readonly graph: Graph;

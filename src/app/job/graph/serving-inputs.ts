@@ -1,14 +1,14 @@
 /** The inputs of the graph that a job exports: placeholders like the input of training, or serialized examples. */
-import { invalid } from '../../base/errors/errors.js';
-import { Graph } from '../../tensorflow/graph/graph.js';
-import type { Output } from '../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
-import { placeholder } from '../../tensorflow/ops/creation.js';
-import { type Features, parseExample } from '../../training/input/dataset/parse-example.js';
-import { inputName } from './definition/call-model.js';
-import type { InputValues, JobDefinition, ModelInput } from './definition/define-job.js';
-import { modelInput } from './graph/training-graph.js';
-import { unshardedInput } from './graph/unsharded-input.js';
+import { invalid } from '../../../base/errors/errors.js';
+import { Graph } from '../../../tensorflow/graph/graph.js';
+import type { Output } from '../../../tensorflow/graph/operation.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { placeholder } from '../../../tensorflow/ops/creation.js';
+import { type Features, parseExample } from '../../../training/input/dataset/parse-example.js';
+import { inputName } from '../definition/call-model.js';
+import type { InputValues, JobDefinition, ModelInput } from '../definition/define-job.js';
+import { modelInput } from './training-graph.js';
+import { unshardedInput } from './unsharded-input.js';
 
 type Input = ModelInput<InputValues>;
 

@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { encodeExample } from '../../tensorflow/formats/example/encode.js';
-import { Tensor } from '../../tensorflow/tensor/tensor.js';
-import { loadSavedModel } from '../../training/saved-model/index.js';
-import * as tf from '../tf/index.js';
-import { defineJob, type ExportOptions } from './definition/define-job.js';
-import { runInProcess } from './running/run-local.js';
+import { encodeExample } from '../../../tensorflow/formats/example/encode.js';
+import { Tensor } from '../../../tensorflow/tensor/tensor.js';
+import { loadSavedModel } from '../../../training/saved-model/index.js';
+import * as tf from '../../tf/index.js';
+import { defineJob, type ExportOptions } from '../definition/define-job.js';
+import { runInProcess } from '../running/run-local.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'shoal-export-examples-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
