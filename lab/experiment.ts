@@ -5,7 +5,6 @@
 import { readdir } from 'node:fs/promises';
 import { describeError, invalid } from '../src/base/errors/errors.js';
 import { Lab, type LabOptions } from './hosts/hosts.js';
-import type { Needs } from './hosts/prerequisites.js';
 
 export interface Flag {
   readonly type: 'string' | 'boolean';
@@ -14,6 +13,15 @@ export interface Flag {
 }
 
 export type FlagValues = Readonly<Record<string, string | boolean | undefined>>;
+
+export interface Needs {
+  /** Isolated networks and disks; `waivable`: unless the user requests directories. */
+  readonly isolation?: 'required' | 'waivable';
+  /** Python TensorFlow, which reads what the experiment wrote. */
+  readonly python?: true;
+  /** Free bytes in the temp directory. */
+  readonly diskBytes?: number | ((flags: FlagValues) => number);
+}
 
 export interface Context {
   readonly flags: FlagValues;

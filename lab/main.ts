@@ -11,7 +11,7 @@ import {
   runExperiment,
   withDefaults,
 } from './experiment.js';
-import { prepareExperiment } from './hosts/prerequisites.js';
+import { prepareExperiment } from './prerequisites.js';
 
 const USAGE = `npm run lab -- NAME [--json] [flags]    run an experiment
 npm run lab -- NAME --help              show its flags

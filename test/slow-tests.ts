@@ -9,7 +9,7 @@
 export const SLOW_TESTS = [
   'test/cluster/!(shards-monitored).test.ts',
   'test/cli/!(cluster|commands).test.ts',
-  'test/checkpoint/!(damage-matrix|save-faults).test.ts',
+  'test/checkpoint/!(damage-matrix|save-faults|two-chiefs).test.ts',
   'test/docs/{guide,ports}.test.ts',
   'test/engines/{many-tasks,ports}.test.ts',
   'test/examples/!(quickstart).test.ts',

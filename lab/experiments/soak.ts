@@ -3,7 +3,7 @@ import { invalid } from '../../src/base/errors/errors.js';
 import type { FailoverJob } from '../cluster/failover-cluster.js';
 import { LEASED, LINE, SPARSE } from '../cluster/failover-jobs.js';
 import type { Experiment } from '../experiment.js';
-import { burstsBetween } from '../soak/faults.js';
+import { burstsBetween } from '../soak/bursts.js';
 import { KINDS } from '../soak/make-fault.js';
 import { MODES, type Mode, soak } from '../soak/soak.js';
 

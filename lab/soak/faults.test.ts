@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type Burst, burstsBetween, describeFault, type Fault, mayOverlap } from './faults.js';
+import { type Burst, burstsBetween } from './bursts.js';
+import { describeFault, type Fault, mayOverlap } from './faults.js';
 import { KINDS } from './make-fault.js';
 
 const faultsOf = (bursts: readonly Burst[]) => bursts.flatMap(({ faults }) => faults);

@@ -9,7 +9,8 @@ import { connectionsTo, cutConnection } from '../hosts/connections.js';
 import type { LabHost } from '../hosts/hosts.js';
 import { until } from '../hosts/proc.js';
 import type { ScenarioTask } from '../scenarios/scenario-run.js';
-import type { Burst, Fault, Place, Return } from './faults.js';
+import type { Burst } from './bursts.js';
+import type { Fault, Place, Return } from './faults.js';
 
 /** How long a task may take to reach a fault point; other faults of the burst may keep it from that. */
 const SAVE_POINT_MS = 8000;

@@ -17,7 +17,8 @@ import { Leftovers } from '../hosts/leftovers.js';
 import { CONVERGED_SOON, learnt } from '../scenarios/line.js';
 import type { ScenarioTask } from '../scenarios/scenario-run.js';
 import { timesConsumed, wronglyApplied } from './applied.js';
-import { type Burst, describeFault, endedBy } from './faults.js';
+import type { Burst } from './bursts.js';
+import { describeFault, endedBy } from './faults.js';
 import { Injector } from './injector.js';
 import { Recorder } from './recorder.js';
 

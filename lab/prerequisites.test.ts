@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { childEnvironment, ROOT } from '../../test/setup/run-setup.js';
-import type { Experiment } from '../experiment.js';
-import { type Needs, prepareExperiment } from './prerequisites.js';
+import { childEnvironment, ROOT } from '../test/setup/run-setup.js';
+import type { Experiment, Needs } from './experiment.js';
+import { prepareExperiment } from './prerequisites.js';
 
 const sample = (needs: Needs): Experiment => ({
   name: 'sample',

@@ -1,20 +1,11 @@
 /** Prepares or checks what an experiment needs before it starts, so that it does not fail in the middle. */
 import { tmpdir } from 'node:os';
-import { ensureOracle } from '../../scripts/dev/oracle.mjs';
-import { checkSpace } from '../../scripts/setup/disk-space.mjs';
-import { ShoalError } from '../../src/base/errors/errors.js';
-import { asShoalError } from '../../src/tensorflow/native/library/locate.js';
-import type { Experiment, FlagValues } from '../experiment.js';
-import { type ProbeOptions, probe } from './namespace-support.js';
-
-export interface Needs {
-  /** Isolated networks and disks; `waivable`: unless the user requests directories. */
-  readonly isolation?: 'required' | 'waivable';
-  /** Python TensorFlow, which reads what the experiment wrote. */
-  readonly python?: true;
-  /** Free bytes in the temp directory. */
-  readonly diskBytes?: number | ((flags: FlagValues) => number);
-}
+import { ensureOracle } from '../scripts/dev/oracle.mjs';
+import { checkSpace } from '../scripts/setup/disk-space.mjs';
+import { ShoalError } from '../src/base/errors/errors.js';
+import { asShoalError } from '../src/tensorflow/native/library/locate.js';
+import type { Experiment, FlagValues } from './experiment.js';
+import { type ProbeOptions, probe } from './hosts/namespace-support.js';
 
 export interface CheckOptions {
   readonly flags?: FlagValues;
