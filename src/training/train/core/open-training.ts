@@ -4,22 +4,17 @@
  * Jobs, monitored sessions and supervisors are built on it.
  */
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { create } from '@bufbuild/protobuf';
-import { abortError } from '../../../base/async/deadline.js';
-import { serialQueue } from '../../../base/async/serial-queue.js';
 import { describeError, invalid } from '../../../base/errors/errors.js';
 import type { Names } from '../../../base/errors/option-names.js';
-import { ConfigProtoSchema } from '../../../base/proto/generated/config_pb.js';
+import type { ConfigProtoSchema } from '../../../base/proto/generated/config_pb.js';
+import type { Log } from '../../../base/text/log.js';
 import { checkGatherMode, type GatherMode } from '../../../distributed/checkpoint/directory/gather.js';
-import type { PauseControl } from '../../../distributed/checkpoint/protocol/save.js';
 import type { Fetches } from '../../../tensorflow/session/fetches.js';
 import type { RunOptions } from '../../../tensorflow/session/runner.js';
-import { Session } from '../../../tensorflow/session/session.js';
 import { GraphKeys } from '../../../tensorflow/variables/collections.js';
 import { type Counted, globalStepOf } from '../../../tensorflow/variables/global-step.js';
 import { InputRelease } from '../../input/dataset/release.js';
 import { isVoidStep } from '../../input/leases/step-marks.js';
-import { waitForLastSteps } from '../checkpoints/retrying-saver.js';
 import { applyWarmStarts } from '../checkpoints/warm-start.js';
 import type { SessionRunHook } from '../hooks/session-run-hook.js';
 import { Feeders } from '../leases/feeders.js';
@@ -39,14 +34,17 @@ import {
   type RecoveryEvent,
   RecoveryReport,
 } from '../recovery/recovery-report.js';
-import { ReplacedVariables, type ReplacedVariablesOptions } from '../recovery/replaced-variables.js';
+import type { ReplacedVariables } from '../recovery/replaced-variables.js';
 import { FallingStepWatch } from '../recovery/steps/falling-step-watch.js';
 import type { StepGate } from '../recovery/steps/step-gate.js';
 import { Gathering } from '../task/gathering.js';
 import type { Server } from '../task/server.js';
+import type { SharedStepAlarm } from '../task/shared-step-alarm.js';
 import { countBefore, StepWatch } from '../task/step-watch.js';
 import type { TrainingRunner } from '../task/training-runner.js';
+import { betweenSteps } from './between-steps.js';
 import { persist } from './hooked-run.js';
+import { openRunner } from './open-runner.js';
 
 export interface PlaceOptions {
   /** This task's server in the cluster; default: none, everything runs in this process. */
@@ -130,7 +128,7 @@ export interface OpenTrainingOptions extends Omit<PlaceOptions, 'maxWaitSecs' | 
   readonly signal: AbortSignal;
   /** Aborted earlier, or at the same time: no step begins any more. Default: `signal`. */
   readonly stop?: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   /** Called when all variables have values, before the hooks: at the start, and `again` after each recovery. */
   readonly onReady?: (again: boolean) => Promise<void> | void;
 }
@@ -148,115 +146,178 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   readonly saving: TrainingRunner;
   readonly recoveryGuard: RecoveryGuard;
   readonly leased: LeasedInput | undefined;
-  /** The chief of synchronous training makes the steps of the others possible: waits for their last ones, or a stop. */
-  outlast(stop: AbortSignal | undefined): Promise<void>;
   /** Completes the last checkpoint on the disk of the chief. With a signal that has fired it logs how to do that later. */
   gather(signal: AbortSignal): Promise<void>;
   /**
    * Reports that this task makes no more steps. With `stay` it waits for the work of other tasks (see LastSteps). From
    * then on the process runs only as long as it has other work.
    */
-  finish(options: {
-    readonly stay: boolean;
-    readonly signal?: AbortSignal | undefined;
-    /** Whether training failed, or its last steps could not be saved; default: false. */
-    readonly failed?: boolean;
-  }): Promise<void>;
+  finish(options: FinishTrainingOptions): Promise<void>;
+}
+
+export interface FinishTrainingOptions {
+  readonly stay: boolean;
+  readonly signal?: AbortSignal | undefined;
+  /** Whether training failed, or its last steps could not be saved; default: false. */
+  readonly failed?: boolean;
 }
 
 /** How long failed steps may take to end, once their input has been stopped. */
 const SETTLE_MS = 5000;
 const READ_MS = 30_000;
 
+/** What a training is opened from, and what it consists of while it is being opened. */
+interface Opening {
+  readonly options: OpenTrainingOptions;
+  readonly runner: TrainingRunner;
+  readonly recoveryGuard: RecoveryGuard;
+  readonly recoveryReport: RecoveryReport | undefined;
+  readonly inputRelease: InputRelease;
+  readonly gathering: Gathering;
+  readonly gate: StepGate | undefined;
+  /** Of the chief of a cluster. */
+  readonly stepAlarm: SharedStepAlarm | undefined;
+  readonly leased: LeasedInput | undefined;
+  readonly feeders: Feeders | undefined;
+  readonly replaced: ReplacedVariables | undefined;
+  readonly close: () => Promise<void>;
+}
+
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
-  const { graph, server, isChief, hooks = [], coordinator, signal, log, recovery: mode = 'exact' } = options;
+  const { server, isChief, recovery: mode } = options;
   checkGatherMode(options.gather, 'gather');
   if (mode === 'partial') checkPartial(options);
-  const metrics = server?.metrics;
+  const stepAlarm = isChief ? server?.checkpoints.stepAlarm : undefined;
+  const fellBefore = stepAlarm?.error !== undefined;
+  stepAlarm?.clear();
+  const opening = await open(options, stepAlarm, (error) =>
+    // TensorFlow's own engine cannot end a step that is running.
+    session.recoverBeside(error, { endsSteps: server?.engine.kind === 'direct' }),
+  );
+  const { runner, gate } = opening;
+  const session = new RecoverableSession({
+    ...sessionOptions(opening),
+    ...recoveryOptions(opening),
+    ...valuesOptions(opening, fellBefore),
+  });
+  const watches = watchesOf(opening);
+  const place: TrainingPlace = { runner, gate, server, isChief };
+  const services = options.onOpen?.(place);
+  await server?.checkpoints.lastSteps.begin().catch(async (error: unknown) => {
+    endAll(watches);
+    await opening.close();
+    throw error;
+  });
+  // Paused steps wait only for a message, which does not keep the process alive.
+  const release = server?.keepProcess();
+  if (release) watches.push({ [Symbol.dispose]: release });
+  return {
+    ...place,
+    session,
+    recoveryGuard: opening.recoveryGuard,
+    leased: opening.leased,
+    background: { ...runner, run: persistent(runner, session) },
+    ...(server || !gate ? { betweenSteps: runner, saving: runner } : betweenSteps(runner, gate)),
+    gather: async (stop) => {
+      if (isChief) await opening.gathering.end(stop);
+    },
+    finish: (how) => finish(opening, watches, how),
+    [Symbol.asyncDispose]: () => close(opening, watches, services),
+  };
+}
+
+async function open(
+  options: OpenTrainingOptions,
+  stepAlarm: SharedStepAlarm | undefined,
+  recover: (error: unknown) => Promise<void>,
+): Promise<Opening> {
+  const { server, coordinator, signal, log } = options;
   const recoveryGuard = new RecoveryGuard();
-  const inputRelease = new InputRelease(graph);
-  const recoveryReport =
-    server &&
-    new RecoveryReport({
-      task: server.task,
-      mode,
-      onLostSteps: (steps) => server.metrics.repeatedSteps.add(steps),
-      onPhases: (phases) => server.metrics.recovered(mode, phases),
-    });
+  const inputRelease = new InputRelease(options.graph);
+  const recoveryReport = server && reportOf(server, options.recovery);
   const gathering = new Gathering(options.gather, options.stop ?? signal);
   const opened = await openRunner(options, recoveryGuard, inputRelease);
-  const { allThere } = opened;
-  // TensorFlow's own engine cannot end a step that is running.
-  const endsSteps = server?.engine.kind === 'direct';
-  const recover = (error: unknown) => session.recoverBeside(error, { endsSteps });
   const plain: TrainingRunner = {
     ...opened.runner,
     gathering,
-    ...(recoveryReport && { recoveryReport, recover }),
+    recoveryReport,
+    recover: server && recover,
   };
   const close = async () => {
     recoveryReport?.close();
     await opened.close();
   };
-  const stepAlarm = isChief ? server?.checkpoints.stepAlarm : undefined;
-  const fellBefore = stepAlarm?.error !== undefined;
-  stepAlarm?.clear();
   const gate = options.gate ?? server?.checkpoints.gate;
-  const leased = await openLeases(options, plain, recoveryGuard, gate).catch(closing(close));
+  const leased = await openLeases(options, plain, recoveryGuard, gate).catch(async (error: unknown) => {
+    await close();
+    throw error;
+  });
   const onError = (error: unknown) => coordinator.requestStop(error);
   const feeders = Feeders.of(plain, { log, onError });
   const runner: TrainingRunner = leased ? { ...plain, input: leased.checkpointed } : plain;
-  const place: TrainingPlace = { runner, gate, server, isChief };
-  const { restore: restoreNow, initialize, ...values } = options.values(runner);
-  const restore: TrainingValues['restore'] =
-    restoreNow &&
-    (async (missing, again) => {
-      await countBefore(runner, missing);
-      return restoreNow(missing, again);
-    });
+  const { replaced } = opened;
+  const input = { inputRelease, leased, feeders };
+  return {
+    options,
+    runner,
+    replaced,
+    close,
+    recoveryGuard,
+    recoveryReport,
+    gathering,
+    gate,
+    stepAlarm,
+    ...input,
+  };
+}
+
+function reportOf(server: Server, mode: RecoveryMode = 'exact'): RecoveryReport {
+  return new RecoveryReport({
+    task: server.task,
+    mode,
+    onLostSteps: (steps) => server.metrics.repeatedSteps.add(steps),
+    onPhases: (phases) => server.metrics.recovered(mode, phases),
+  });
+}
+
+/** Where and how long steps run. */
+function sessionOptions({ options, runner, gate, inputRelease, replaced }: Opening) {
+  const { graph, server, isChief, signal, stop, log, stepFloorMs } = options;
   const stepWatch = server && new StepWatch(runner, server);
-  const session = new RecoverableSession({
+  return {
     runner,
     graph,
     globalStep: runner.globalStep,
     isChief,
     signal,
-    stop: options.stop,
+    stop,
     log,
     recoveryMs: options.maxWaitMs,
     // A step in this process depends on no task that could be lost.
     stepMs: server ? options.stepMs : Number.POSITIVE_INFINITY,
-    stepFloorMs: options.stepFloorMs,
+    stepFloorMs,
     lostPs: server && (() => server.lostPs()),
     isComplete: () => server?.isComplete({ workers: options.needsWorkers ?? true }) ?? true,
-    isRecoverable: server ? (error) => isRecoverable(error) || isVoidStep(error) : () => false,
+    isRecoverable: server ? (error: unknown) => isRecoverable(error) || isVoidStep(error) : () => false,
     isAlone: !server,
-    isPartial: mode === 'partial',
-    ...(server && allThere && { replaced: replacedVariables(server, allThere) }),
+    isPartial: options.recovery === 'partial',
+    replaced,
     gate,
     onStepTime:
-      metrics &&
-      ((ms) => {
-        metrics.steps.observe(ms / 1000);
+      server &&
+      ((ms: number) => {
+        server.metrics.steps.observe(ms / 1000);
         stepWatch?.made();
       }),
-    onRecovered:
-      recoveryReport &&
-      (async (ms) => {
-        const step = options.onRecovery ? await readStep(runner) : 0;
-        const recovery = recoveryReport.end(ms);
-        log(describeRecovery(recovery));
-        await options.onRecovery?.({ ...recovery, step });
-      }),
-    ...values,
-    ...(leased?.values({ restore, initialize }) ?? { restore, initialize }),
-    warmStart: () => applyWarmStarts(runner, { signal, log }),
-    ...(stepAlarm && {
-      onValues: () => stepAlarm.reset(),
-      hasFallen: async () => fellBefore || (await stepAlarm.isRaisedElsewhere()),
-      onFirstReady: () => stepAlarm.clearElsewhere(),
-    }),
     inputReleases: inputRelease.times,
+  };
+}
+
+/** What begins and ends with a recovery. */
+function recoveryOptions(opening: Opening) {
+  const { options, runner, recoveryGuard, recoveryReport, leased, feeders } = opening;
+  const { server, hooks = [], coordinator, log } = options;
+  return {
     onLost: async () => {
       recoveryReport?.begin();
       await recoveryGuard.suspend(log);
@@ -264,9 +325,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       await feeders?.stop();
       await server?.engine
         .settled({ timeoutMs: SETTLE_MS })
-        .catch((error: unknown) => log(describeError(error)));
+        .catch((error: unknown) => log(describeError(error), 'warn'));
     },
-    onReady: async (again) => {
+    onReady: async (again: boolean) => {
       await leased?.ready();
       await feeders?.begin();
       recoveryGuard.resume();
@@ -276,73 +337,91 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       await options.onReady?.(again);
       for (const hook of hooks) await hook.afterCreateSession?.(runner, coordinator);
     },
-  });
-  const chiefWatch =
-    server && !isChief && options.savesCheckpoints
-      ? new ChiefWatch({ task: server.task, finished: server.finished, log })
-      : undefined;
-  const globalStep = globalStepOf(runner);
-  const fallingStepWatch =
-    stepAlarm &&
-    globalStep &&
-    new FallingStepWatch({
-      alarm: stepAlarm,
-      runner,
-      globalStep,
-      recoveryGuard,
-      lostPs: () => server?.lostPs() ?? [],
-      onFall: onError,
-    });
-  const services = options.onOpen?.(place);
-  await server?.checkpoints.lastSteps.begin().catch(
-    closing(async () => {
-      fallingStepWatch?.[Symbol.dispose]();
-      chiefWatch?.[Symbol.dispose]();
-      await close();
-    }),
-  );
-  // Paused steps wait only for a message, which does not keep the process alive.
-  const release = server?.keepProcess();
-  return {
-    ...place,
-    session,
-    recoveryGuard,
-    leased,
-    background: { ...runner, run: persistent(runner, session) },
-    ...(server || !gate ? { betweenSteps: runner, saving: runner } : betweenSteps(runner, gate)),
-    async outlast(stop) {
-      if (server?.checkpoints.lastSteps.leads) await waitForLastSteps(runner, { signal: stop, log });
-    },
-    async gather(stop) {
-      if (isChief) await gathering.end(stop);
-    },
-    async finish({ stay, signal: stop, failed = false }) {
-      try {
-        // Before the other tasks may leave.
-        if (stay && isChief) await gathering.end(stop);
-        await server?.checkpoints.lastSteps.finish({ stay, signal: stop, log });
-        if (failed) await server?.finished.reportStopped('failed');
-      } finally {
-        fallingStepWatch?.[Symbol.dispose]();
-        gathering[Symbol.dispose]();
-        release?.();
-      }
-    },
-    async [Symbol.asyncDispose]() {
-      try {
-        if (services && Symbol.asyncDispose in services) await services[Symbol.asyncDispose]();
-        else services?.[Symbol.dispose]();
-        leased?.stop();
-        await feeders?.stop();
-        await leased?.[Symbol.asyncDispose]();
-      } finally {
-        fallingStepWatch?.[Symbol.dispose]();
-        chiefWatch?.[Symbol.dispose]();
-        await close();
-        release?.();
-      }
-    },
+    onRecovered:
+      recoveryReport &&
+      (async (ms: number) => {
+        const step = options.onRecovery ? await readStep(runner) : 0;
+        const recovery = recoveryReport.end(ms);
+        log(describeRecovery(recovery));
+        await options.onRecovery?.({ ...recovery, step });
+      }),
   };
+}
+
+/** Where variables get their values from. */
+function valuesOptions({ options, runner, leased, stepAlarm }: Opening, fellBefore: boolean) {
+  const { signal, log } = options;
+  const { restore: restoreNow, initialize, ...values } = options.values(runner);
+  const restore: TrainingValues['restore'] =
+    restoreNow &&
+    (async (missing, again) => {
+      await countBefore(runner, missing);
+      return restoreNow(missing, again);
+    });
+  return {
+    ...values,
+    ...(leased?.values({ restore, initialize }) ?? { restore, initialize }),
+    warmStart: () => applyWarmStarts(runner, { signal, log }),
+    onValues: stepAlarm && (() => stepAlarm.reset()),
+    hasFallen: stepAlarm && (async () => fellBefore || (await stepAlarm.isRaisedElsewhere())),
+    onFirstReady: stepAlarm && (() => stepAlarm.clearElsewhere()),
+  };
+}
+
+/** What watches other tasks and the global step while this task trains. */
+function watchesOf({ options, runner, stepAlarm, recoveryGuard }: Opening): Disposable[] {
+  const { server, isChief, coordinator, log } = options;
+  const watches: Disposable[] = [];
+  if (server && !isChief && options.savesCheckpoints)
+    watches.push(new ChiefWatch({ task: server.task, finished: server.finished, log }));
+  const globalStep = globalStepOf(runner);
+  if (server && stepAlarm && globalStep) {
+    const onFall = (error: unknown) => coordinator.requestStop(error);
+    const lostPs = () => server.lostPs();
+    watches.push(
+      new FallingStepWatch({ alarm: stepAlarm, runner, globalStep, recoveryGuard, lostPs, onFall }),
+    );
+  }
+  return watches;
+}
+
+function endAll(watches: readonly Disposable[]): void {
+  for (const watch of watches) watch[Symbol.dispose]();
+}
+
+async function finish(
+  { options, gathering }: Opening,
+  watches: readonly Disposable[],
+  { stay, signal, failed = false }: FinishTrainingOptions,
+): Promise<void> {
+  const { server, isChief, log } = options;
+  try {
+    // Before the other tasks may leave.
+    if (stay && isChief) await gathering.end(signal);
+    await server?.checkpoints.lastSteps.finish({ stay, signal, log });
+    if (failed) await server?.finished.reportStopped('failed');
+  } finally {
+    gathering[Symbol.dispose]();
+    endAll(watches);
+  }
+}
+
+async function close(
+  opening: Opening,
+  watches: readonly Disposable[],
+  services: Disposable | AsyncDisposable | undefined,
+): Promise<void> {
+  const { leased, feeders } = opening;
+  try {
+    if (services && Symbol.asyncDispose in services) await services[Symbol.asyncDispose]();
+    else services?.[Symbol.dispose]();
+    leased?.stop();
+    await feeders?.stop();
+    await leased?.[Symbol.asyncDispose]();
+  } finally {
+    endAll(watches);
+    await opening.close();
+  }
 }
 
 function checkPartial({ graph, hooks = [] }: OpenTrainingOptions): void {
@@ -378,116 +457,7 @@ async function readStep(runner: TrainingRunner): Promise<number> {
   return globalStep ? (await runner.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number() : 0;
 }
 
-const closing = (close: () => Promise<void>) => async (error: unknown) => {
-  await close();
-  throw error;
-};
-
-interface OpenedRunner {
-  readonly runner: TrainingRunner;
-  /** Resolves when all ps are there; undefined without a cluster. */
-  readonly allThere?: ReplacedVariablesOptions['allThere'];
-  readonly close: () => Promise<void>;
-}
-
-const replacedVariables = (
-  { task, psTasks, checkpoints }: Server,
-  allThere: ReplacedVariablesOptions['allThere'],
-): ReplacedVariables =>
-  new ReplacedVariables({
-    ps: () => psTasks.flatMap((id) => task.member(id) ?? []),
-    ownerOf: (device) => checkpoints.ownerOf(device),
-    allThere,
-  });
-
-async function openRunner(
-  options: OpenTrainingOptions,
-  recoveryGuard: RecoveryGuard,
-  { beforeClose }: InputRelease,
-): Promise<OpenedRunner> {
-  const { graph, server, master, config, maxWaitMs, signal, log } = options;
-  const globalStep = globalStepOf(options);
-  if (server) {
-    const session = server.session(graph, {
-      ...(maxWaitMs === undefined ? {} : { waitMs: maxWaitMs }),
-      onProgress: log,
-      keepsProcess: false,
-      // A direct session ends nothing: the input continues when a ps is replaced between two steps.
-      ...(server.engine.keepsObjects ? {} : { beforeClose }),
-      ...(config ? { config: create(ConfigProtoSchema, config) } : {}),
-    });
-    const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
-    const now = () => session.now();
-    const endRuns = (why: string) => session.renew(why);
-    return {
-      runner: {
-        graph,
-        globalStep,
-        server,
-        recoveryGuard,
-        run,
-        now,
-        ...(server.engine.kind === 'grpc' && { endRuns }),
-      },
-      allThere: (runSignal) => session.current(runSignal),
-      close: () => session.close(),
-    };
-  }
-  const session = await Session.create({
-    graph,
-    signal,
-    ...(master ? { target: master } : {}),
-    ...(config ? { config } : {}),
-  });
-  const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
-  return { runner: { graph, globalStep, run }, close: () => session.close({ timeoutMs: 30_000 }) };
-}
-
 function persistent(runner: TrainingRunner, session: RecoverableSession): TrainingRunner['run'] {
   return <const F extends Fetches>(fetches: F, options: RunOptions = {}) =>
     persist(session, () => runner.run(fetches, options), options);
-}
-
-/** Longer than any step. */
-const PAUSE_MS = 24 * 60 * 60_000;
-const THIS_PROCESS = 'this process';
-
-/** Runs and saves without a cluster: one at a time, while no step is in flight. */
-function betweenSteps(runner: TrainingRunner, gate: StepGate) {
-  const inTurn = serialQueue();
-  const run: TrainingRunner['run'] = (fetches, options) =>
-    inTurn(async () => {
-      await gate.pause({ leaseMs: PAUSE_MS });
-      try {
-        return await runner.run(fetches, options);
-      } finally {
-        gate.resume();
-      }
-    });
-  let resume = () => {};
-  const pauseControl: PauseControl = {
-    workers: () => [THIS_PROCESS],
-    pauseTimeoutMs: () => PAUSE_MS,
-    pause: (_, { leaseMs, signal }) =>
-      new Promise((resolve, reject) => {
-        const pause = async () => {
-          if (signal.aborted) throw abortError('A save', signal);
-          const over = new Promise<'over'>((end) => {
-            resume = () => end('over');
-            signal.addEventListener('abort', () => end('over'), { once: true });
-          });
-          try {
-            const isOver = (await Promise.race([gate.pause({ leaseMs }), over])) === 'over';
-            if (isOver) throw abortError('A save', signal);
-            resolve();
-            await over;
-          } finally {
-            gate.resume();
-          }
-        };
-        inTurn(pause).catch(reject);
-      }),
-    resume: async () => resume(),
-  };
-  return { betweenSteps: { ...runner, run }, saving: { ...runner, pauseControl } };
 }

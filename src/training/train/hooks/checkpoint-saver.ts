@@ -15,12 +15,7 @@ import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { GraphKeys } from '../../../tensorflow/variables/collections.js';
 import { exportMetaGraph } from '../../../tensorflow/variables/meta-graph.js';
-import {
-  LAST_SAVE_MS,
-  RetryingSaver,
-  readLastStep,
-  waitForLastSteps,
-} from '../checkpoints/retrying-saver.js';
+import { LAST_SAVE_MS, RetryingSaver, readLastStep } from '../checkpoints/retrying-saver.js';
 import { writeGraph } from '../checkpoints/write-graph.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
@@ -92,6 +87,8 @@ const OPTIONS: Names<CheckpointSaverOptions> = {
 export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   /** How long the last save may be tried again. @internal */
   override readonly endMs: number;
+  /** @internal */
+  override readonly savesLast = true;
   readonly #options: CheckpointSaverOptions;
   readonly #timer: SecondOrStepTimer;
   readonly #listeners: readonly CheckpointSaverListener[];
@@ -188,7 +185,6 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     session.server?.checkpoints.leavingSave.savesBy(undefined);
     await this.#saving;
     const seen = await readStep(session, this.#step);
-    await waitForLastSteps(session, { signal: this.#signal, log: this.#log });
     const last = await readLastStep(session, seen, this.#log);
     const step = last ?? seen;
     const isDue = last === undefined || last !== this.savedStep;

@@ -82,6 +82,8 @@ export class SessionRunHook<R = unknown> {
   end?(session: TrainingRunner): MaybePromise<void>;
   /** How much longer than others its `end` may take; default: 0. @internal */
   readonly endMs?: number;
+  /** Whether its `end` saves a checkpoint, which must contain the last steps of all workers; default: false. @internal */
+  readonly savesLast?: boolean;
   /** Leased input that the session opens for this hook. @internal */
   readonly shards?: ShardParts;
   /** The maximum number of runs in flight that use it. @internal */

@@ -4,12 +4,15 @@
  * first error of training.
  */
 import { withDeadline } from '../../../base/async/deadline.js';
-import { describeError, invalid, isShoalError } from '../../../base/errors/errors.js';
+import { invalid, isShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Fetches, FetchResult } from '../../../tensorflow/session/fetches.js';
 import type { RunOptions } from '../../../tensorflow/session/runner.js';
 import { persist, runWithHooks } from '../core/hooked-run.js';
+import type { EndPolicy } from '../core/lifecycle.js';
 import type { OpenedTraining } from '../core/open-training.js';
+import { Training } from '../core/training.js';
 import { SessionRunContext, type SessionRunHook } from '../hooks/session-run-hook.js';
 import type { SummaryWriters } from '../hooks/summary-writers.js';
 import { type Coordinator, isCleanStop } from '../recovery/coordinator.js';
@@ -28,7 +31,7 @@ export interface StepContext {
   requestStop(): void;
 }
 
-export interface MonitoredParts {
+export interface MonitoredTraining {
   readonly training: OpenedTraining;
   readonly hooks: readonly SessionRunHook[];
   readonly coordinator: Coordinator;
@@ -36,52 +39,91 @@ export interface MonitoredParts {
   readonly stopGracePeriodSecs: number;
   readonly ending: StepEnding;
   readonly signal: AbortSignal | undefined;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   /** Whether this task waits at the end for the work of other tasks: see LastSteps. */
-  readonly staysAtEnd: boolean;
+  readonly stays: boolean;
 }
+
+/** The last save is the end of a hook, and the others end even if it fails. */
+const POLICY: EndPolicy = { loopsEnd: 'after hooks', endsHooksUnsaved: true, leavesFailed: true };
 
 export class MonitoredSession implements AsyncDisposable {
   readonly graph: Graph;
-  readonly #parts: MonitoredParts;
+  readonly #given: MonitoredTraining;
   readonly #running = new Set<Promise<unknown>>();
+  readonly #life: Training;
   readonly #onSignal: () => void;
   #stop = false;
   #failure: { readonly error: unknown } | undefined;
-  #closing: Promise<void> | undefined;
+  #isClosing = false;
 
-  constructor(parts: MonitoredParts) {
-    this.#parts = parts;
-    this.graph = parts.training.session.graph;
+  constructor(given: MonitoredTraining) {
+    this.#given = given;
+    this.graph = given.training.session.graph;
     this.#onSignal = () => this.#stopBySignal();
-    const { ending, signal, training } = parts;
+    const { ending, training } = given;
     ending.mayFinish = () => !training.session.isRecovering;
+    this.#life = this.#faceOf(given);
+  }
+
+  #faceOf(given: MonitoredTraining): Training {
+    const { training, hooks, ending, signal, writers } = given;
+    const graceMs = given.stopGracePeriodSecs * 1000;
+    const inTime = async (what: string, work: PromiseLike<unknown>) =>
+      withDeadline(Promise.resolve(work), what, { timeoutMs: graceMs });
+    return new Training(training, {
+      ...given,
+      policy: POLICY,
+      hookEndMs: graceMs,
+      loopsEndMs: graceMs / 2,
+      savesLast: () => hooks.some((hook) => hook.savesLast),
+      endSteps: async () => {
+        if (this.#running.size > 0)
+          await inTime('Waiting for steps in flight', Promise.allSettled(this.#running));
+        ending.finished();
+      },
+      close: async () => {
+        signal?.removeEventListener('abort', this.#onSignal);
+        ending.cancel('the session was closed');
+        try {
+          await inTime('Closing the session', training[Symbol.asyncDispose]());
+        } finally {
+          await inTime('Closing event files', writers.close());
+        }
+      },
+    });
+  }
+
+  /** Resolves when every variable has a value. A start that fails ends training. @internal */
+  async ready(): Promise<void> {
+    await this.#life.ready().catch((error: unknown) => this.#life.end({ error }));
+    const { signal } = this.#given;
     if (signal?.aborted) this.#onSignal();
     else signal?.addEventListener('abort', this.#onSignal, { once: true });
   }
 
   /** Where the steps of this task pause for a consistent snapshot. @internal */
   get gate(): StepGate | undefined {
-    return this.#parts.training.gate;
+    return this.#given.training.gate;
   }
 
   /** The number of recoveries from a loss. */
   get recoveries(): number {
-    return this.#parts.training.session.recoveries;
+    return this.#given.training.session.recoveries;
   }
 
   /** The underlying session, for runs that are not training steps and call no hooks. */
   get rawSession(): TrainingRunner {
-    return this.#parts.training.runner;
+    return this.#given.training.runner;
   }
 
   /** Runs in the background that survive the loss of a ps and do not pause for snapshots. @internal */
   get background(): TrainingRunner {
-    return this.#parts.training.background;
+    return this.#given.training.background;
   }
 
   shouldStop(): boolean {
-    return this.#stop || this.#closing !== undefined || this.#parts.coordinator.shouldStop();
+    return this.#stop || this.#isClosing || this.#given.coordinator.shouldStop();
   }
 
   requestStop(): void {
@@ -99,7 +141,7 @@ export class MonitoredSession implements AsyncDisposable {
   /** A step of several runs, which the function makes. After the loss of a ps the function is called again. */
   runStepFn<T>(stepFn: (context: StepContext) => T | Promise<T>): Promise<T> {
     const context: StepContext = {
-      session: this.#parts.training.runner,
+      session: this.#given.training.runner,
       runWithHooks: (fetches, options = {}) => this.#runOnce(fetches, options),
       requestStop: () => this.requestStop(),
     };
@@ -107,10 +149,10 @@ export class MonitoredSession implements AsyncDisposable {
   }
 
   async #runOnce<const F extends Fetches>(fetches: F, options: MonitoredRunOptions): Promise<FetchResult<F>> {
-    const { training, hooks, coordinator, ending } = this.#parts;
+    const { training, hooks, coordinator, ending } = this.#given;
     const context = new SessionRunContext(
       training.runner,
-      { fetches, ...(options.feeds ? { feeds: options.feeds } : {}) },
+      { fetches, feeds: options.feeds },
       coordinator.signal,
     );
     const run = { hooks, context, options, session: training.session, signal: ending.signal };
@@ -125,21 +167,21 @@ export class MonitoredSession implements AsyncDisposable {
     this.#running.add(running);
     const forget = () => {
       this.#running.delete(running);
-      if (this.#stop && this.#running.size === 0) this.#parts.ending.finished();
+      if (this.#stop && this.#running.size === 0) this.#given.ending.finished();
     };
     running.then(forget, forget);
     return running;
   }
 
   async #refuse(): Promise<never> {
-    this.#parts.coordinator.raiseRequestedException();
+    this.#given.coordinator.raiseRequestedException();
     throw invalid('run was called after the end of training', {
       hint: 'Check session.shouldStop() before each run.',
     });
   }
 
   async #persist<T>(body: () => Promise<T>, options: MonitoredRunOptions): Promise<T> {
-    const { training } = this.#parts;
+    const { training } = this.#given;
     try {
       const result = await persist(training.session, body, options);
       this.#failure = undefined;
@@ -153,7 +195,7 @@ export class MonitoredSession implements AsyncDisposable {
 
   /** Whether an error only reports that training is over. */
   isCleanEnd(error: unknown): boolean {
-    const { ending, signal } = this.#parts;
+    const { ending, signal } = this.#given;
     const isStopped = signal?.aborted || ending.signal.aborted;
     const isCancelled = isStopped && isShoalError(error, 'SHOAL_ABORTED');
     return isCleanStop(error) || isCancelled;
@@ -161,7 +203,7 @@ export class MonitoredSession implements AsyncDisposable {
 
   #stopBySignal(): void {
     this.#stop = true;
-    if (this.#running.size === 0) this.#parts.ending.finished();
+    if (this.#running.size === 0) this.#given.ending.finished();
   }
 
   /** Ends the session. After an error, given here or of the last run, the hooks' `end` is not called. */
@@ -169,52 +211,8 @@ export class MonitoredSession implements AsyncDisposable {
     if (options.error !== undefined && !this.isCleanEnd(options.error)) {
       this.#failure = { error: options.error };
     }
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
-  async #close(): Promise<void> {
-    const { training, hooks, coordinator, writers, stopGracePeriodSecs, ending, signal, log } = this.#parts;
-    const graceMs = stopGracePeriodSecs * 1000;
-    const errors: unknown[] = [];
-    const attempt = async (what: string, body: () => Promise<unknown> | unknown, moreMs = 0) => {
-      try {
-        await withDeadline(Promise.resolve(body()), what, { timeoutMs: graceMs + moreMs });
-      } catch (error) {
-        errors.push(error);
-      }
-    };
-    if (this.#running.size > 0) {
-      await attempt('Waiting for steps in flight', () => Promise.allSettled(this.#running));
-    }
-    ending.finished();
-    training.gate?.ended();
-    if (this.#failure) errors.push(this.#failure.error);
-    await attempt('The input', () => coordinator.raiseRequestedException());
-    // Ends waits for leases first: workers that wait for one cannot finish their last steps.
-    training.leased?.finish();
-    if (errors.length === 0) {
-      if (!signal?.aborted) await training.outlast(signal).catch((error: unknown) => errors.push(error));
-      for (const hook of hooks)
-        await attempt(`The end of ${nameOf(hook)}`, () => hook.end?.(training.runner), hook.endMs);
-    }
-    coordinator.requestStop();
-    await attempt('Stopping background tasks', () =>
-      coordinator.join([], { stopGracePeriodSecs: stopGracePeriodSecs / 2, ignoreLiveTasks: true }),
-    );
-    signal?.removeEventListener('abort', this.#onSignal);
-    ending[Symbol.dispose]();
-    ending.cancel('the session was closed');
-    await attempt('Closing the session', () => training[Symbol.asyncDispose]());
-    await attempt('Closing event files', () => writers.close());
-    const stay = this.#parts.staysAtEnd && errors.length === 0;
-    // `finish` has its own deadlines: an export may take longer than the grace period.
-    const failed = errors.length > 0;
-    await training.finish({ stay, signal, failed }).catch((error: unknown) => errors.push(error));
-    const [first, ...others] = errors;
-    for (const error of others)
-      if (error !== first) log(`while closing the session: ${describeError(error)}`);
-    if (errors.length > 0) throw first;
+    this.#isClosing = true;
+    return this.#life.end(this.#failure);
   }
 
   /** Closes. An error that a run has thrown already is not thrown again. */
@@ -227,5 +225,3 @@ export class MonitoredSession implements AsyncDisposable {
     }
   }
 }
-
-const nameOf = (hook: SessionRunHook): string => hook.constructor.name || 'a hook';

@@ -169,14 +169,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
         hasQueueRunners = true;
       },
     });
-    try {
-      await training.session.ready();
-    } catch (error) {
-      coordinator.requestStop();
-      await training[Symbol.asyncDispose]();
-      throw error;
-    }
-    return new MonitoredSession({
+    const session = new MonitoredSession({
       training,
       hooks,
       coordinator,
@@ -185,8 +178,10 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
       ending,
       signal,
       log,
-      staysAtEnd: isChief || saves,
+      stays: isChief || saves,
     });
+    await session.ready();
+    return session;
   } catch (error) {
     ending[Symbol.dispose]();
     await writers.close().catch(() => {

@@ -5,7 +5,7 @@ import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
-import { RetryingSaver, readLastStep, waitForLastSteps } from '../checkpoints/retrying-saver.js';
+import { RetryingSaver, readLastStep } from '../checkpoints/retrying-saver.js';
 import { writeGraph } from '../checkpoints/write-graph.js';
 import { readStep } from '../hooks/global-step.js';
 import type { Coordinator } from '../recovery/coordinator.js';
@@ -75,6 +75,11 @@ export class StandardServices {
     }
   }
 
+  /** Whether it saves checkpoints. */
+  get saves(): boolean {
+    return this.#options.saveModelSecs > 0 && this.#retrying !== undefined;
+  }
+
   /** Saves the last checkpoint; called when training has ended without an error. */
   async end(): Promise<void> {
     const { saveModelSecs, session, writer, signal, log, lastSaveMs } = this.#options;
@@ -84,7 +89,6 @@ export class StandardServices {
       if (!this.#isCounted) this.#retrying.restored(undefined);
       const { rawSession } = session;
       rawSession.server?.checkpoints.leavingSave.savesBy(undefined);
-      await waitForLastSteps(rawSession, { signal, log });
       const last = await readLastStep(rawSession, step, log);
       const isSaved = await this.#retrying.saveLast(rawSession, last, { patienceMs: lastSaveMs, signal });
       // The steps since the newest checkpoint are lost.

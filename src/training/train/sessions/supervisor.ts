@@ -23,15 +23,12 @@ import { checkGlobalStep, getGlobalStep } from '../../../tensorflow/variables/gl
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import { LAST_SAVE_MS } from '../checkpoints/retrying-saver.js';
 import { Saver } from '../checkpoints/saver.js';
-import {
-  type OpenedTraining,
-  openTraining,
-  PLACE_OPTIONS,
-  type PlaceOptions,
-} from '../core/open-training.js';
+import type { EndPolicy } from '../core/lifecycle.js';
+import { openTraining, PLACE_OPTIONS, type PlaceOptions } from '../core/open-training.js';
 import { type QueueRunnerLike, startQueueRunners } from '../core/queue-runners.js';
 import { SCAFFOLD_OPTIONS, Scaffold, type ScaffoldOptions } from '../core/scaffold.js';
 import { scaffoldValues } from '../core/scaffold-values.js';
+import { type Face, Training } from '../core/training.js';
 import { readStep } from '../hooks/global-step.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
 import { Coordinator } from '../recovery/coordinator.js';
@@ -103,6 +100,9 @@ const OPTIONS: Names<SupervisorOptions> = {
 /** For these null is none, not the default. */
 const MEANINGFUL_NULLS = ['summaryOp', 'saver', 'globalStep'] as const;
 
+/** Its loops save, and it has no hooks. */
+const POLICY: EndPolicy = { loopsEnd: 'before save', endsHooksUnsaved: false, leavesFailed: true };
+
 export class Supervisor {
   readonly isChief: boolean;
   readonly graph: Graph;
@@ -116,8 +116,7 @@ export class Supervisor {
   readonly #ending: StepEnding;
   #services: StandardServices | undefined;
   #session: ManagedSession | undefined;
-  #training: OpenedTraining | undefined;
-  #stopping: Promise<void> | undefined;
+  #life: Training | undefined;
 
   constructor(given: OrNull<SupervisorOptions> = {}) {
     const options = knownOptions(given, OPTIONS, 'a Supervisor', MEANINGFUL_NULLS);
@@ -247,7 +246,8 @@ export class Supervisor {
     signal?.addEventListener('abort', onSignal, { once: true });
     const training = await openTraining({
       ...this.#options,
-      ...(server ? { server } : typeof place === 'string' ? { master: place } : {}),
+      server,
+      master: server || typeof place !== 'string' ? undefined : place,
       graph: this.graph,
       globalStep: this.globalStep,
       isChief: this.isChief,
@@ -264,21 +264,20 @@ export class Supervisor {
       signal: this.#ending.signal,
       log: this.#log,
     });
-    this.#training = training;
+    const life = new Training(training, this.#faceOf());
+    this.#life = life;
     const session = new ManagedSession(training, async () => {
       try {
-        training.gate?.ended();
         await this.stop();
       } finally {
         signal?.removeEventListener('abort', onSignal);
-        this.#ending[Symbol.dispose]();
         this.#ending.cancel('the session was closed');
         await session.close();
       }
     });
     this.#session = session;
     try {
-      await training.session.ready();
+      await life.ready().catch((error: unknown) => life.end({ error }));
       if (startStandardServices) await this.startStandardServices(session);
       this.startQueueRunners(session);
     } catch (error) {
@@ -319,30 +318,36 @@ export class Supervisor {
     queueRunners?: readonly QueueRunnerLike[] | null,
   ): readonly Promise<unknown>[] {
     const { coordinator } = this;
-    return startQueueRunners(session, { coordinator, ...(queueRunners ? { queueRunners } : {}) });
+    return startQueueRunners(session, { coordinator, queueRunners: queueRunners ?? undefined });
   }
 
   /** Ends the services, saves the last checkpoint, and throws the first error of training. Idempotent. */
-  stop(): Promise<void> {
-    this.#stopping ??= this.#stop();
-    return this.#stopping;
+  async stop(): Promise<void> {
+    this.coordinator.requestStop();
+    if (this.#life) return this.#life.end();
+    await this.coordinator.join([], { ignoreLiveTasks: true });
+    await this.#writers.close();
   }
 
-  async #stop(): Promise<void> {
+  #faceOf(): Face {
     const { stopGraceSecs = 120, logdir, saver, saveModelSecs = 600, signal } = this.#options;
-    let isClean = false;
-    this.coordinator.requestStop();
-    try {
-      await this.coordinator.join([], { stopGracePeriodSecs: stopGraceSecs, ignoreLiveTasks: true });
-      const end = this.#services?.end();
-      const timeoutMs = stopGraceSecs * 1000 + this.#lastSaveMs;
-      if (end) await withDeadline(end, 'The last checkpoint', { timeoutMs });
-      isClean = true;
-    } finally {
-      await this.#writers.close().catch((error: unknown) => this.#log(describeError(error)));
-      const saves = logdir !== undefined && saver !== null && saveModelSecs > 0;
-      const stay = isClean && (this.isChief || saves);
-      await this.#training?.finish({ stay, signal, failed: !isClean });
-    }
+    return {
+      policy: POLICY,
+      hooks: [],
+      coordinator: this.coordinator,
+      ending: this.#ending,
+      signal,
+      log: this.#log,
+      loopsEndMs: stopGraceSecs * 1000,
+      stays: this.isChief || (logdir !== undefined && saver !== null && saveModelSecs > 0),
+      savesLast: () => this.#services?.saves ?? false,
+      save: async () => {
+        const timeoutMs = stopGraceSecs * 1000 + this.#lastSaveMs;
+        const end = this.#services?.end();
+        if (end) await withDeadline(end, 'The last checkpoint', { timeoutMs });
+      },
+      // The program may still use the session, and closes it.
+      close: () => this.#writers.close().catch((error: unknown) => this.#log(describeError(error), 'warn')),
+    };
   }
 }
