@@ -45,7 +45,7 @@ export const experiment: Experiment = {
       const before = Math.max(...saves());
       await host.fillDisk();
       const from = chief.process.output.length;
-      const failed = await next(/SAVING .* FAILED.*/, from);
+      const failed = await next(/saving .* failed.*/, from);
       ctx.check(
         `the failure of a save with the disk of ${name} full is logged`,
         failed !== undefined,

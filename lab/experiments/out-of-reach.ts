@@ -9,7 +9,7 @@ import { allEnd, nextOutput, Scenario, type ScenarioTask, waitForOutput } from '
 
 const TIMEOUT_MS = 90_000;
 const SAVED = /saved .*model\.ckpt-\d+/;
-const FAILED = /SAVING .* FAILED.*/;
+const FAILED = /saving .* failed.*/;
 
 export const experiment: Experiment = {
   name: 'out-of-reach',

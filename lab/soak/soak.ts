@@ -206,7 +206,9 @@ class SoakRun {
     await this.#ensureTraining();
     for (const name of TASKS) cluster.task(name).process.kill('SIGINT');
     await this.#allExit('all tasks stop on SIGINT', [EXIT.done, EXIT.interrupted]);
-    const unsaved = /THE LAST CHECKPOINT.*/.exec(cluster.task(CHIEF).process.output)?.[0];
+    const unsaved = /the last checkpoint.* (could not be|is not) saved.*/.exec(
+      cluster.task(CHIEF).process.output,
+    )?.[0];
     this.#ctx.check('the chief saves its last step on SIGINT', unsaved === undefined, unsaved);
     const stoppedAt = await this.#checkStored('after SIGINT');
     const lastStep = stoppedAt + LAST_STEPS[mode];

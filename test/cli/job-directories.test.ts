@@ -1,14 +1,5 @@
 /** Where jobs keep their checkpoints: in one directory per job, in one process and on a cluster alike. */
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -95,23 +86,6 @@ describe('a job in one process', () => {
       /SHOAL_CONFIG: model\.ckpt-4 in file:\S+ is a checkpoint of job one, but this is job two\n {2}hint: /,
     );
     expect((await run('one', '5', store)).stdout).toMatch(/restored model\.ckpt-4[\s\S]*done at step 5/);
-  });
-
-  test('refuses to start beside checkpoints of the former layout, and restores them once moved', async () => {
-    expect(await run('one', '4')).toMatchObject({ code: 0 });
-    renameSync(join(scratch, '.shoal/one/worker-0/blobs/one'), join(scratch, 'checkpoints'));
-    rmSync(join(scratch, '.shoal'), { recursive: true });
-    const refused = await run('one', '6');
-    expect(refused.code).toBe(2);
-    const [, folder, from, to] = /mkdir -p (\S+) && mv (\S+) (\S+?)\. /.exec(refused.stderr) ?? [];
-    expect([folder, from, to]).toEqual([
-      '.shoal/one/worker-0/blobs',
-      'checkpoints',
-      '.shoal/one/worker-0/blobs/one',
-    ]);
-    mkdirSync(join(scratch, folder!), { recursive: true });
-    renameSync(join(scratch, from!), join(scratch, to!));
-    expect((await run('one', '6')).stdout).toMatch(/restored model\.ckpt-4[\s\S]*done at step 6/);
   });
 });
 

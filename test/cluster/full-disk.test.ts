@@ -55,7 +55,7 @@ async function trainUntilFull(): Promise<void> {
   const { bavail, bsize } = statfsSync(disk);
   writeFileSync(ballast(), Buffer.alloc(bavail * bsize - 64 * 1024));
   writeFileSync(full, '');
-  await seen(/THE LAST CHECKPOINT, of step \d+, IS NOT SAVED YET.*the ps keep its values/);
+  await seen(/the last checkpoint, of step \d+, is not saved yet.*the ps keep its values/);
   await seen(/hint: free disk space on \S+:\S+\/disk\//);
 }
 
@@ -63,9 +63,9 @@ it.runIf(canMount)('freeing space ends the job well', LONG, async () => {
   await trainUntilFull();
   rmSync(ballast());
   expect(await run!.ended, run!.output.stdout).toBe(0);
-  const [, step] = /THE LAST CHECKPOINT, of step (\d+)/.exec(run!.output.stdout)!;
+  const [, step] = /the last checkpoint, of step (\d+)/.exec(run!.output.stdout)!;
   expect(run!.output.stdout).toMatch(
-    new RegExp(`IS NOT SAVED YET[\\s\\S]*saved model\\.ckpt-${step} [\\s\\S]*done at`),
+    new RegExp(`is not saved yet[\\s\\S]*saved model\\.ckpt-${step} [\\s\\S]*done at`),
   );
 });
 
@@ -73,6 +73,6 @@ it.runIf(canMount)('Ctrl-C gives up, and reports the loss', LONG, async () => {
   await trainUntilFull();
   run!.child.kill('SIGINT');
   expect(await run!.ended, run!.output.stdout).toBe(130);
-  expect(run!.output.stdout).toMatch(/COULD NOT BE SAVED.*later steps are lost/);
+  expect(run!.output.stdout).toMatch(/could not be saved.*later steps are lost/);
   expect(run!.output.stdout).not.toContain('done at step');
 });

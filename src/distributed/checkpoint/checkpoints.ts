@@ -62,6 +62,8 @@ export interface CheckpointRequest extends SaveRequest {
    * the store, but not shown in the directory. Default: false, the save fails.
    */
   readonly mayHide?: boolean;
+  /** How often it is attempted; 1 if the caller retries. Default: that of the checkpoints. */
+  readonly attempts?: number;
 }
 
 interface GatherWhen {
@@ -124,7 +126,8 @@ export class Checkpoints {
   }
 
   async #save(request: CheckpointRequest): Promise<SaveOutcome> {
-    const { attempts = 3, log, store } = this.#options;
+    const { log, store } = this.#options;
+    const { attempts = this.#options.attempts ?? 3 } = request;
     if (performance.now() - this.#sweptAt > SWEEP_EVERY_MS) {
       this.#sweptAt = performance.now();
       report(store.sweep(), log);

@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { describeError, hintLineOf, invalid, isShoalError, messageOf } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
-import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
 import { tags } from '../../../training/saved-model/signatures/constants.js';
 import { clusterVariables } from '../../../training/saved-model/variables/cluster-variables.js';
 import { trainedVariables } from '../../../training/saved-model/variables/trained-variables.js';
@@ -25,10 +24,12 @@ import {
   removeVersions,
   versionsOf,
 } from '../../../training/saved-model/writing/versions.js';
+import { every, SaveSchedule, ScheduledWork } from '../../../training/train/checkpoints/save-schedule.js';
 import { namedVariables } from '../../../training/train/checkpoints/saver.js';
 import type { BestPolicy } from '../../../training/train/evaluation/best-checkpoints.js';
 import type { Results } from '../../../training/train/evaluation/evaluate.js';
 import { isBetter } from '../../../training/train/hooks/metric-comparison.js';
+import { READ_STEP_MS, readGlobalStep } from '../../../training/train/recovery/read-global-step.js';
 import type { RecoveryGuard } from '../../../training/train/recovery/recovery-guard.js';
 import type { Server } from '../../../training/train/task/server.js';
 import type { TrainingRunner } from '../../../training/train/task/training-runner.js';
@@ -36,11 +37,9 @@ import type { ExportOptions, JobDefinition } from '../definition/define-job.js';
 import type { LoopResult } from '../definition/job-result.js';
 import { exportsIn } from '../directory/task-directory.js';
 import { buildServingGraph } from '../graph/serving-graph.js';
-import { Periodic } from './periodic.js';
 
 const BEST = 'best';
 const KEEP = 5;
-const READ_MS = 30_000;
 
 export interface ExportRequest {
   readonly source: VariableSource;
@@ -112,7 +111,7 @@ export class JobExports {
   readonly #job: JobDefinition;
   readonly #options: ExportOptions;
   readonly #parts: JobExportsParts;
-  readonly #periodic: Periodic;
+  readonly #schedule: ScheduledWork;
   readonly #directory: string;
   #step = 0;
   /** The global step when this process started. */
@@ -126,26 +125,28 @@ export class JobExports {
     this.#parts = parts;
     this.#directory = exportsIn(parts.dir, options.directory);
     const { everySecs, everySteps } = options;
-    this.#periodic = new Periodic({ everySecs, everySteps, work: () => this.#exportOrLog() });
+    this.#schedule = new ScheduledWork(new SaveSchedule(every({ secs: everySecs, steps: everySteps })), () =>
+      this.#exportOrLog(),
+    );
     checkServing(job, parts.session.graph, parts.log);
   }
 
   begin(step: number): void {
     this.#first = step;
     this.#step = step;
-    this.#periodic.begin(step);
+    this.#schedule.begin(step);
   }
 
   /** Reports the global step. */
   onStep(step: number): void {
     this.#step = step;
     // The last step is exported at the end.
-    if (step < this.#job.train.lastStep) this.#periodic.onStep(step);
+    if (step < this.#job.train.lastStep) this.#schedule.onStep(step);
   }
 
   /** Makes the last export; undefined if it was interrupted. Throws on failure: the export is the result of the job. */
   async end({ step, interrupted }: LoopResult): Promise<string | undefined> {
-    await this.#periodic.stop();
+    await this.#schedule.stop();
     if (interrupted) return undefined;
     this.#step = await this.#lastStep(step);
     // On a cluster other workers may have made steps while the last periodic export was written.
@@ -166,18 +167,17 @@ export class JobExports {
 
   /** Ends without a last export. */
   stop(): Promise<void> {
-    return this.#periodic.stop();
+    return this.#schedule.stop();
   }
 
   /** The global step after training. The last steps may be those of other workers. */
   async #lastStep(seen: number): Promise<number> {
     const { session } = this.#parts;
-    const globalStep = session.server && globalStepOf(session);
-    if (!globalStep) return seen;
-    return (await session.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number();
+    if (!session.server) return seen;
+    return (await readGlobalStep(session, { timeoutMs: READ_STEP_MS })) ?? seen;
   }
 
-  async #exportOrLog(): Promise<undefined> {
+  async #exportOrLog(): Promise<void> {
     const { recoveryGuard, log } = this.#parts;
     if (!recoveryGuard.isStable) return;
     try {
@@ -185,7 +185,7 @@ export class JobExports {
     } catch (error) {
       log(
         recoveryGuard.isStable
-          ? `EXPORTING THE MODEL FAILED: ${messageOf(error)}; training continues${hintLineOf(error)}`
+          ? `exporting the model failed: ${messageOf(error)}; training continues${hintLineOf(error)}`
           : 'the export was cancelled: the cluster is being recovered',
         recoveryGuard.isStable ? 'error' : 'warn',
       );
@@ -257,7 +257,7 @@ export class BestExports {
     } catch (error) {
       if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT')) throw error;
       this.#log(
-        `EXPORTING THE BEST CHECKPOINT FAILED: ${messageOf(error)}; evaluation continues${hintLineOf(error)}`,
+        `exporting the best checkpoint failed: ${messageOf(error)}; evaluation continues${hintLineOf(error)}`,
         'error',
       );
     }

@@ -6,6 +6,12 @@ import { describeError, invalid, isShoalError, ShoalError } from '../../../base/
 import * as raw from '../../../tensorflow/ops/generated/index.js';
 import { Session } from '../../../tensorflow/session/session.js';
 import { globalVariables } from '../../../tensorflow/variables/variable-scope.js';
+import {
+  every,
+  type Interval,
+  SaveSchedule,
+  ScheduledWork,
+} from '../../../training/train/checkpoints/save-schedule.js';
 import { BestCheckpoints } from '../../../training/train/evaluation/best-checkpoints.js';
 import {
   describeResults,
@@ -19,7 +25,6 @@ import type { JobDefinition } from '../definition/define-job.js';
 import { evaluationsIn } from '../directory/task-directory.js';
 import { bestIn, evaluationGraph } from './evaluation.js';
 import { BestExports } from './exporting.js';
-import { Periodic } from './periodic.js';
 
 export interface LocalEvaluationParts {
   /** Runs between two steps of training. */
@@ -39,7 +44,7 @@ const EVERY_SECS = 60;
 export class LocalEvaluation implements AsyncDisposable {
   readonly #parts: LocalEvaluationParts;
   readonly #lastStep: number;
-  readonly #periodic: Periodic;
+  readonly #schedule: ScheduledWork;
   readonly #session: Session;
   readonly #evaluation: Evaluation;
   readonly #copy: () => Promise<void>;
@@ -53,7 +58,9 @@ export class LocalEvaluation implements AsyncDisposable {
     const { dir, log } = parts;
     this.#parts = parts;
     this.#lastStep = job.train.lastStep;
-    this.#periodic = new Periodic({ ...scheduleOf(job), work: () => this.#evaluateInBackground() });
+    this.#schedule = new ScheduledWork(new SaveSchedule(every(intervalOf(job))), () =>
+      this.#evaluateInBackground(),
+    );
     const { graph, evaluation } = evaluationGraph(job);
     this.#evaluation = evaluation;
     this.#signal = AbortSignal.any([parts.signal, this.#abandoned.signal]);
@@ -72,19 +79,19 @@ export class LocalEvaluation implements AsyncDisposable {
 
   /** Starts the schedule at this step. */
   begin(step: number): void {
-    this.#periodic.begin(step);
+    this.#schedule.begin(step);
   }
 
   /** Reports the global step. */
   onStep(step: number): void {
     // The last step is evaluated at the end.
-    if (step < this.#lastStep) this.#periodic.onStep(step);
+    if (step < this.#lastStep) this.#schedule.onStep(step);
   }
 
   /** Ends the schedule, and the evaluation in progress: that of the trained model follows, or training has failed. */
   async abandon(): Promise<void> {
     this.#abandoned.abort();
-    await this.#periodic.stop();
+    await this.#schedule.stop();
   }
 
   /** The results of the trained model; undefined if they were interrupted. */
@@ -101,7 +108,7 @@ export class LocalEvaluation implements AsyncDisposable {
     }
   }
 
-  async #evaluateInBackground(): Promise<undefined> {
+  async #evaluateInBackground(): Promise<void> {
     try {
       await this.#evaluate(this.#signal);
     } catch (error) {
@@ -152,12 +159,12 @@ export class LocalEvaluation implements AsyncDisposable {
 const isStopped = (error: unknown, signal: AbortSignal): boolean => signal.aborted && isShoalError(error);
 
 /** When a job is evaluated: as it says, or as often as it is saved. */
-function scheduleOf({ evaluate = {}, train: { checkpoint } }: JobDefinition) {
+function intervalOf({ evaluate = {}, train: { checkpoint } }: JobDefinition): Interval {
   const { everySecs, everySteps } = evaluate;
-  if (everySecs !== undefined || everySteps !== undefined) return { everySecs, everySteps };
+  if (everySecs !== undefined || everySteps !== undefined) return { secs: everySecs, steps: everySteps };
   if (checkpoint?.everySteps !== undefined || checkpoint?.everySecs !== undefined)
-    return { everySecs: checkpoint.everySecs, everySteps: checkpoint.everySteps };
-  return { everySecs: EVERY_SECS, everySteps: undefined };
+    return { secs: checkpoint.everySecs, steps: checkpoint.everySteps };
+  return { secs: EVERY_SECS };
 }
 
 /** Returns a function that copies the variables of the trained model into the session of the evaluation. */

@@ -16,17 +16,22 @@ import {
   RetryingSaver,
   readLastStep,
 } from '../../../training/train/checkpoints/retrying-saver.js';
+import {
+  atEnd,
+  every,
+  SaveSchedule,
+  ScheduledWork,
+  whenLeaving,
+} from '../../../training/train/checkpoints/save-schedule.js';
 import { Saver } from '../../../training/train/checkpoints/saver.js';
 import type { TrainingRunner } from '../../../training/train/task/training-runner.js';
 import type { CheckpointOptions, JobDefinition } from '../definition/define-job.js';
-import { refuseFormerLayout } from '../directory/former-layout.js';
 import { blobsIn } from '../directory/task-directory.js';
-import { Periodic } from '../results/periodic.js';
 
 const BASENAME = 'model.ckpt';
 const DIRECTORY = 'checkpoints';
 
-export interface JobCheckpointsParts {
+export interface JobCheckpointsOptions {
   /** The task's own directory. */
   readonly dir: string;
   readonly log: (line: string) => void;
@@ -42,28 +47,24 @@ export class JobCheckpoints {
   readonly #lastStep: number;
   readonly #isPartial: boolean;
   readonly #options: CheckpointOptions;
-  readonly #parts: JobCheckpointsParts;
+  readonly #task: JobCheckpointsOptions;
   readonly #saver: Saver;
   readonly #saves: RetryingSaver;
-  readonly #schedule: Periodic;
+  readonly #work: ScheduledWork;
   #session!: TrainingRunner;
   #step = 0;
 
-  constructor(job: JobDefinition, options: CheckpointOptions, parts: JobCheckpointsParts) {
+  constructor(job: JobDefinition, options: CheckpointOptions, task: JobCheckpointsOptions) {
     const { everySecs, everySteps } = options;
-    const { dir, log, onError } = parts;
+    const { dir, log, onError } = task;
     const { onSave } = job.callbacks ?? {};
-    this.#schedule = new Periodic({
-      everySecs: everySecs ?? (everySteps === undefined ? 60 : undefined),
-      everySteps,
-      work: async () => {
-        if (this.#saves.held) return undefined;
-        await this.#saves.save(this.#session, this.#step);
-        return this.#saves.retryInMs;
-      },
+    const secs = everySecs ?? (everySteps === undefined ? 60 : undefined);
+    const schedule = new SaveSchedule([...every({ secs, steps: everySteps }), atEnd, whenLeaving]);
+    this.#work = new ScheduledWork(schedule, async () => {
+      if (!this.#saves.held) await this.#saves.save(this.#session, this.#step);
     });
     this.#options = options;
-    this.#parts = parts;
+    this.#task = task;
     this.#job = job.name;
     this.#lastStep = job.train.lastStep;
     this.#isPartial = job.train.recovery === 'partial';
@@ -77,9 +78,9 @@ export class JobCheckpoints {
       blobs: blobsIn(dir),
       namespace: job.name,
       job: job.name,
-      ...(options.gather && { gather: options.gather }),
+      gather: options.gather,
       findEnd: (session) => this.#findEnd(session),
-      ...(options.waitSecs === undefined ? {} : { waitMs: options.waitSecs * 1000 }),
+      waitMs: options.waitSecs === undefined ? undefined : options.waitSecs * 1000,
       log,
     });
     const path = join(this.directory, BASENAME);
@@ -87,21 +88,16 @@ export class JobCheckpoints {
       saver: () => this.#saver,
       path,
       label: BASENAME,
+      schedule,
       log,
-      ...(onSave && {
-        // A failed callback is not a failed save, which would be repeated.
-        onSaved: async (event) => await Promise.resolve(event).then(onSave).catch(onError),
-      }),
+      // A failed callback is not a failed save, which would be repeated.
+      onSaved: onSave && (async (event) => await Promise.resolve(event).then(onSave).catch(onError)),
     });
   }
 
   /** Restores the newest checkpoint, if there is one. */
   async restore(session: TrainingRunner, missing: readonly Variable[], again: boolean): Promise<boolean> {
-    const { dir, log, signal } = this.#parts;
-    if (!session.server && (await this.#saver.list(session, this.directory)).length === 0) {
-      const former = resolve(this.#options.directory ?? DIRECTORY);
-      await refuseFormerLayout(this.#job, [former, this.directory], blobsIn(dir));
-    }
+    const { log, signal } = this.#task;
     const partial = this.#isPartial && missing.length > 0;
     const report = await this.#saver.restoreNewest(session, this.directory, { missing, partial, signal });
     if (!report) return false;
@@ -133,16 +129,15 @@ export class JobCheckpoints {
   begin(session: TrainingRunner, step: number, lastStep: number): void {
     this.#session = session;
     this.#step = step;
-    this.#schedule.begin(step);
-    const { leavingSave } = session.server?.checkpoints ?? {};
-    leavingSave?.savesBy((hold) => this.#saves.saveHeld(session, this.#step, hold));
-    if (this.#saves.savedStep !== step && step < lastStep) this.#schedule.start();
+    this.#work.begin(step);
+    this.#saves.savesWhenLeaving(session, (hold) => this.#saves.saveHeld(session, this.#step, hold));
+    if (this.#saves.savedStep !== step && step < lastStep) this.#work.start();
   }
 
   /** Reports the global step. */
   onStep(step: number): void {
     this.#step = step;
-    this.#schedule.onStep(step);
+    this.#work.onStep(step);
   }
 
   /**
@@ -154,9 +149,9 @@ export class JobCheckpoints {
     if ((await this.#saves.held) !== undefined) return;
     // A checkpoint saved while other workers trained may contain parts of later steps.
     const isExact = !this.#session.server || consistencyOf(this.#options.consistency) === 'consistent';
-    const last = isExact ? await readLastStep(this.#session, step, this.#parts.log) : undefined;
+    const last = isExact ? await readLastStep(this.#session, step, this.#task.log) : undefined;
     const { lastSaveSecs = LAST_SAVE_MS / 1000 } = this.#options;
-    const { signal } = this.#parts;
+    const { signal } = this.#task;
     const options = { hold, signal, patienceMs: lastSaveSecs * 1000 };
     if (!(await this.#saves.saveLast(this.#session, last, options))) throw this.#saves.failure;
   }
@@ -168,7 +163,7 @@ export class JobCheckpoints {
 
   /** The record of the end of training. If it cannot be looked up, training goes on. */
   async #findEnd(session: TrainingRunner): Promise<FoundEnd | undefined> {
-    const { signal, log } = this.#parts;
+    const { signal, log } = this.#task;
     const { store, ended } = this.#placeOfEnd(session);
     try {
       return await findEnd(store, ended, { signal });
@@ -187,7 +182,7 @@ export class JobCheckpoints {
     const end = await this.#findEnd(session);
     if (end === undefined) return false;
     if (step >= end.step) return true;
-    const { signal, log } = this.#parts;
+    const { signal, log } = this.#task;
     const { store, ended } = this.#placeOfEnd(session);
     await forgetEnd(store, ended, { signal }).catch((error: unknown) =>
       log(`the record of an earlier end of training could not be removed: ${describeError(error)}`),
@@ -202,13 +197,13 @@ export class JobCheckpoints {
       const [newest] = await this.#saver.list(this.#session, this.directory);
       if (newest) await recordEnd(store, ended, newest, { endedAtMs: Date.now() });
     } catch (error) {
-      this.#parts.log(`the end of training could not be recorded: ${describeError(error)}`);
+      this.#task.log(`the end of training could not be recorded: ${describeError(error)}`);
     }
   }
 
   /** Ends without a last checkpoint. */
   async stop(): Promise<void> {
-    this.#session.server?.checkpoints.leavingSave.savesBy(undefined);
-    await this.#schedule.stop();
+    if (this.#session) this.#saves.leavesNoMore(this.#session);
+    await this.#work.stop();
   }
 }

@@ -8,6 +8,7 @@ import { Session } from '../../../tensorflow/session/session.js';
 import { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import { RecoveryGuard } from '../recovery/recovery-guard.js';
 import { RetryingSaver } from './retrying-saver.js';
+import { everySteps, SaveSchedule } from './save-schedule.js';
 import { Saver } from './saver.js';
 
 test('saves that are abandoned during one recovery are logged once', async () => {
@@ -18,10 +19,13 @@ test('saves that are abandoned during one recovery are logged once', async () =>
   const runner = { graph, recoveryGuard, run: session.run.bind(session) };
   const lines: string[] = [];
   const log = (line: string) => void lines.push(line);
-  const saves = new RetryingSaver({ saver: () => new Saver(), path: 'not/written/model.ckpt', log });
+  const schedule = new SaveSchedule([everySteps(100)]);
+  const path = 'not/written/model.ckpt';
+  const saves = new RetryingSaver({ saver: () => new Saver(), path, schedule, log });
   expect(await saves.save(runner, 7)).toBe(false);
   expect(await saves.save(runner, 7)).toBe(false);
-  expect(saves.retryInMs).toBeGreaterThan(0);
+  expect(schedule.dueInMs).toBeGreaterThan(0);
+  expect(schedule.dueInMs).toBeLessThan(60_000);
   expect(lines).toEqual([
     'the save of step 7 was abandoned: the cluster is being recovered; the next save follows',
   ]);
@@ -103,7 +107,7 @@ test('the last save goes on while a disk is full, and says what to do', async ()
   const { lines, saves } = failing(4);
   expect(await saves.saveLast(RUNNER, 7, { patienceMs: 60_000 })).toBe(true);
   expect(lines.join('\n')).toMatch(
-    /THE LAST CHECKPOINT, of step 7, IS NOT SAVED YET.*\n.*free disk space on host-a:\/data[\s\S]*\nsaved /,
+    /the last checkpoint, of step 7, is not saved yet.*\n.*free disk space on host-a:\/data[\s\S]*\nsaved /,
   );
 });
 
@@ -111,10 +115,10 @@ test('a stop ends the wait for a full disk, and the loss is logged', async () =>
   const { lines, saves } = failing(Number.POSITIVE_INFINITY);
   const stop = new AbortController();
   const last = saves.saveLast(RUNNER, 7, { patienceMs: 3_600_000, signal: stop.signal });
-  await expect.poll(() => lines.join('\n'), { timeout: 60_000 }).toContain('IS NOT SAVED YET');
+  await expect.poll(() => lines.join('\n'), { timeout: 60_000 }).toContain('is not saved yet');
   stop.abort('SIGINT');
   expect(await last).toBe(false);
-  expect(lines.at(-1)).toMatch(/COULD NOT BE SAVED.*later steps are lost/);
+  expect(lines.at(-1)).toMatch(/could not be saved.*later steps are lost/);
 });
 
 test.each([
@@ -126,7 +130,7 @@ test.each([
   const { lines, saves } = failing(4, error);
   expect(await saves.saveLast(RUNNER, 7, { patienceMs: 60_000 })).toBe(true);
   expect(lines.join('\n')).toContain(
-    `IS NOT SAVED YET. This process keeps its values in memory; the save is tried again for 1 min: ${advice}`,
+    `is not saved yet. This process keeps its values in memory; the save is tried again for 1 min: ${advice}`,
   );
 });
 
@@ -136,5 +140,5 @@ test.each([
 ])('the last save is not tried again after %s, which time does not cure', async (error) => {
   const { lines, saves } = failing(Number.POSITIVE_INFINITY, error);
   expect(await saves.saveLast(RUNNER, 7, { patienceMs: 3_600_000 })).toBe(false);
-  expect(lines.join('\n')).not.toContain('IS NOT SAVED YET');
+  expect(lines.join('\n')).not.toContain('is not saved yet');
 });

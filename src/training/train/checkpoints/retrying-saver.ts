@@ -1,6 +1,6 @@
 /**
- * Saves without failing its caller: a save that fails is logged, counted, and retried after an increasing delay. It
- * knows which step was saved last.
+ * Saves without failing its caller, for every face of training: a save that fails is logged, counted, and due again after
+ * an increasing delay. It knows which step was saved last, and tries the last save again while time or a user can help.
  */
 import { dirname } from 'node:path';
 import { backoffMs } from '../../../base/async/backoff.js';
@@ -10,9 +10,11 @@ import { isSystemError } from '../../../base/errors/system-error.js';
 import type { Log } from '../../../base/text/log.js';
 import type { Hold } from '../../../distributed/checkpoint/protocol/save.js';
 import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
-import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
+import { READ_STEP_MS, readGlobalStep } from '../recovery/read-global-step.js';
 import { isStepAlarm } from '../recovery/steps/step-alarm.js';
+import type { SaveNow } from '../task/leaving-save.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
+import { atEnd, SaveSchedule } from './save-schedule.js';
 
 export interface RetryingSaverOptions {
   /** Called at each save: a saver may be created late. */
@@ -23,6 +25,8 @@ export interface RetryingSaverOptions {
   readonly label?: string;
   readonly log: Log;
   readonly writer?: FileWriter;
+  /** When to save; default: at the end. It is told when a failed save is due again. */
+  readonly schedule?: SaveSchedule;
   /** Called after each save, with the path of the checkpoint; default: none. */
   readonly onSaved?: (saved: { readonly step: number; readonly path: string }) => Promise<void>;
   readonly now?: () => number;
@@ -56,15 +60,14 @@ const PATIENT_RETRY = { baseMs: 1000, maxMs: 15_000 };
 export const LAST_SAVE_MS = 30 * 60_000;
 /** The minimum time that the chief waits for the last steps of the other workers. */
 export const LAST_STEPS_MS = 20_000;
-const READ_MS = 30_000;
 
 export class RetryingSaver {
   readonly #options: RetryingSaverOptions;
   readonly #now: () => number;
+  readonly #schedule: SaveSchedule;
   #savedStep: number | undefined;
   #failures = 0;
   #failure: unknown;
-  #retryAt: number | undefined;
   /** Whether the last save was abandoned for a recovery, and this was logged. */
   #isAbandoned = false;
   #held: Promise<number | undefined> | undefined;
@@ -72,6 +75,7 @@ export class RetryingSaver {
   constructor(options: RetryingSaverOptions) {
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
+    this.#schedule = options.schedule ?? new SaveSchedule([atEnd]);
   }
 
   /** The step of the newest checkpoint that is known to be committed. */
@@ -89,17 +93,22 @@ export class RetryingSaver {
     return this.#failure;
   }
 
-  /** The time until a failed save is retried; undefined if the last one succeeded. */
-  get retryInMs(): number | undefined {
-    return this.#retryAt === undefined ? undefined : Math.max(0, this.#retryAt - this.#now());
-  }
-
   /**
    * The save after which the workers are paused until a ps has left; undefined if there is none. Then there is nothing
    * new to save.
    */
   get held(): Promise<number | undefined> | undefined {
     return this.#held;
+  }
+
+  /** From now on saves before a ps leaves; `save` calls `saveHeld`. On the chief of a cluster. */
+  savesWhenLeaving(session: TrainingRunner, save: SaveNow): void {
+    if (this.#schedule.isDue('leaving', undefined)) session.server?.checkpoints.leavingSave.savesBy(save);
+  }
+
+  /** The last save follows, or none. */
+  leavesNoMore({ server }: TrainingRunner): void {
+    server?.checkpoints.leavingSave.savesBy(undefined);
   }
 
   /** Saves before a ps leaves. Resolves with the step of the checkpoint, or undefined if the save failed. */
@@ -140,11 +149,10 @@ export class RetryingSaver {
     try {
       const write = async (signal?: AbortSignal) => {
         await input?.settled(signal);
-        return saver().save(session, path, { mayHide, ...(signal && { signal }), ...(hold && { hold }) });
+        return saver().save(session, path, { mayHide, signal, hold, attempts: isLast ? 1 : undefined });
       };
       const saved = await (recoveryGuard ? recoveryGuard.during('A save', write) : write());
       this.#failures = 0;
-      this.#retryAt = undefined;
       this.#isAbandoned = false;
       this.#savedStep = stepOf(saved) ?? step;
       // A program that has failed closes its session, and the event file, during a save.
@@ -157,7 +165,6 @@ export class RetryingSaver {
       return true;
     } catch (error) {
       const waitMs = backoffMs(this.#failures, RETRY);
-      this.#retryAt = this.#now() + waitMs;
       this.#failure = error;
       if (recoveryGuard?.isStable === false) {
         if (!this.#isAbandoned)
@@ -166,24 +173,25 @@ export class RetryingSaver {
             'warn',
           );
         this.#isAbandoned = true;
+        this.#schedule.retryIn(waitMs);
         return false;
       }
       this.#isAbandoned = false;
       if (isStepAlarm(error)) {
-        this.#retryAt = undefined;
         log(`step ${step} is not saved: ${describeError(error)}`, 'error');
         return false;
       }
       this.#failures += 1;
+      this.#schedule.retryIn(waitMs);
       log(
-        `SAVING the checkpoint of step ${step} FAILED (${this.#failures} in a row): ${messageOf(error)}${isLast ? '' : `; training continues, the next try is in ${Math.ceil(waitMs / 1000)} s`}${hintLineOf(error)}`,
+        `saving the checkpoint of step ${step} failed (${this.#failures} in a row): ${messageOf(error)}${isLast ? '' : `; training continues, the next try is in ${Math.ceil(waitMs / 1000)} s`}${hintLineOf(error)}`,
         'error',
       );
       return false;
     }
   }
 
-  /** Saves the last step, unless it is saved already: retries, then logs the failure in capitals. */
+  /** Saves the last step, unless it is saved already: retries, then logs the failure. */
   async saveLast(
     session: TrainingRunner,
     step: number | undefined,
@@ -191,7 +199,7 @@ export class RetryingSaver {
   ): Promise<boolean> {
     // A save before a ps leaves may be running; the ps is gone after it.
     await this.#held;
-    if (step !== undefined && step === this.#savedStep) {
+    if (!this.#schedule.isDue('end', step, this.#savedStep)) {
       await this.tidy(session);
       return true;
     }
@@ -215,7 +223,7 @@ export class RetryingSaver {
     }
     const newest = this.#savedStep === undefined ? 'an earlier run, if any' : `step ${this.#savedStep}`;
     this.#options.log(
-      `THE LAST CHECKPOINT${ofStep(step)} COULD NOT BE SAVED; the newest is of ${newest}; later steps are lost`,
+      `the last checkpoint${ofStep(step)} could not be saved; the newest is of ${newest}; later steps are lost`,
       'error',
     );
     return false;
@@ -224,7 +232,7 @@ export class RetryingSaver {
   #logPatience({ server }: TrainingRunner, step: number | undefined, ms: number): void {
     const who = server ? `${server.task.task} and the ps keep` : 'This process keeps';
     this.#options.log(
-      `THE LAST CHECKPOINT${ofStep(step)} IS NOT SAVED YET. ${who} its values in memory; the save is tried again for ${Math.ceil(ms / 60_000)} min: ${cureFor(this.#failure)}; Ctrl-C gives up and loses them${hintLineOf(this.#failure)}`,
+      `the last checkpoint${ofStep(step)} is not saved yet. ${who} its values in memory; the save is tried again for ${Math.ceil(ms / 60_000)} min: ${cureFor(this.#failure)}; Ctrl-C gives up and loses them${hintLineOf(this.#failure)}`,
       'error',
     );
   }
@@ -280,12 +288,11 @@ export async function readLastStep(
   log: Log,
 ): Promise<number | undefined> {
   const { server } = session;
-  const globalStep = server && globalStepOf(session);
-  if (!globalStep) return seen;
+  if (!server) return seen;
   // A ps leaves when all steps are paused and saved: there are no later ones.
   if (server.psTasks.some((id) => server.task.member(id)?.status === 'left')) return seen;
   try {
-    return (await session.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number();
+    return (await readGlobalStep(session, { timeoutMs: READ_STEP_MS })) ?? seen;
   } catch (error) {
     log(`the last step could not be read: ${messageOf(error)}; saving it again${hintLineOf(error)}`, 'warn');
     return undefined;

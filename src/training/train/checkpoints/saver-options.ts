@@ -88,4 +88,6 @@ export interface SaveOptions {
   readonly mayHide?: boolean;
   /** Keeps the workers paused after the snapshot; default: they resume. @internal */
   readonly hold?: Hold;
+  /** How often it is attempted; 1 if the caller retries. Default: 3. @internal */
+  readonly attempts?: number;
 }

@@ -96,7 +96,7 @@ export class Saver implements SaverLike {
 
   /** Saves to `path-STEP`; resolves with that path when the checkpoint is committed. */
   async save(session: TrainingRunner, path: string, options: OrNull<SaveOptions> = {}): Promise<string> {
-    const { signal, globalStep, mayHide, hold } = withoutNull<SaveOptions>(options);
+    const { signal, globalStep, mayHide, hold, attempts } = withoutNull<SaveOptions>(options);
     const { writeMetaGraph = true, whenBusy = 'queue' } = this.#options;
     session.server?.checkpoints.stepAlarm.throwIfRaised();
     const { checkpoints, variables } = this.#context(session, dirname(path));
@@ -113,7 +113,8 @@ export class Saver implements SaverLike {
         consistency: consistencyOf(this.#options.consistency),
         mayHide,
         hold,
-        ...(writeMetaGraph ? { meta: () => this.#metaGraphs.bytes(session.graph) } : {}),
+        attempts,
+        meta: writeMetaGraph ? () => this.#metaGraphs.bytes(session.graph) : undefined,
         signal,
         onProgress,
         input,
@@ -248,7 +249,7 @@ export class Saver implements SaverLike {
     else if (survey.manifests.length + survey.unreadable.length === 0) throw this.#noAnswer(missing);
     else {
       this.#options.log?.(
-        `TASKS ARE MISSING: ${missing.join(', ')} may hold a newer checkpoint than those found; continuing without them`,
+        `tasks are missing: ${missing.join(', ')} may hold a newer checkpoint than those found; continuing without them`,
         'warn',
       );
     }

@@ -21,6 +21,7 @@ import { Feeders } from '../leases/feeders.js';
 import { LeasedInput } from '../leases/leased-input.js';
 import { ChiefWatch } from '../recovery/chief-watch.js';
 import type { Coordinator } from '../recovery/coordinator.js';
+import { READ_STEP_MS, readGlobalStep } from '../recovery/read-global-step.js';
 import {
   isRecoverable,
   type RecoverableOptions,
@@ -164,7 +165,6 @@ export interface FinishTrainingOptions {
 
 /** How long failed steps may take to end, once their input has been stopped. */
 const SETTLE_MS = 5000;
-const READ_MS = 30_000;
 
 /** What a training is opened from, and what it consists of while it is being opened. */
 interface Opening {
@@ -340,10 +340,10 @@ function recoveryOptions(opening: Opening) {
     onRecovered:
       recoveryReport &&
       (async (ms: number) => {
-        const step = options.onRecovery ? await readStep(runner) : 0;
+        const step = options.onRecovery ? await readGlobalStep(runner, { timeoutMs: READ_STEP_MS }) : 0;
         const recovery = recoveryReport.end(ms);
         log(describeRecovery(recovery));
-        await options.onRecovery?.({ ...recovery, step });
+        await options.onRecovery?.({ ...recovery, step: step ?? 0 });
       }),
   };
 }
@@ -450,11 +450,6 @@ async function openLeases(
   const leased = await LeasedInput.open({ shards, runner, isChief, slots, recoveryGuard, gate, signal, log });
   hook.inputOpened?.(leased);
   return leased;
-}
-
-async function readStep(runner: TrainingRunner): Promise<number> {
-  const globalStep = globalStepOf(runner);
-  return globalStep ? (await runner.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number() : 0;
 }
 
 function persistent(runner: TrainingRunner, session: RecoverableSession): TrainingRunner['run'] {

@@ -2,7 +2,7 @@
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
-import { globalStepRead, readStep } from '../hooks/global-step.js';
+import { currentStep, globalStepRead } from '../hooks/global-step.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -67,7 +67,7 @@ export class EvaluationHook extends SessionRunHook<Tensor<'int64'>> {
   }
 
   override async afterCreateSession(session: TrainingRunner): Promise<void> {
-    this.#timer.update(await readStep(session, this.#step));
+    this.#timer.update(await currentStep(session));
     await this.#best?.recall(session);
   }
 
@@ -79,7 +79,7 @@ export class EvaluationHook extends SessionRunHook<Tensor<'int64'>> {
     if (this.#running || !this.#timer.shouldTriggerForStep(values.results.number() + 1)) return;
     this.#running = true;
     try {
-      const step = await readStep(context.session, this.#step);
+      const step = await currentStep(context.session);
       if (this.#timer.shouldTriggerForStep(step)) await this.#evaluate(context.session, step);
     } finally {
       this.#running = false;
@@ -88,7 +88,7 @@ export class EvaluationHook extends SessionRunHook<Tensor<'int64'>> {
 
   override async end(session: TrainingRunner): Promise<void> {
     const { atEnd = true } = this.#options;
-    const step = await readStep(session, this.#step);
+    const step = await currentStep(session);
     if (atEnd && step !== this.#latest?.step) await this.#evaluate(session, step);
     await this.#writer?.flush();
   }

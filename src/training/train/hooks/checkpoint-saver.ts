@@ -16,10 +16,11 @@ import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { GraphKeys } from '../../../tensorflow/variables/collections.js';
 import { exportMetaGraph } from '../../../tensorflow/variables/meta-graph.js';
 import { LAST_SAVE_MS, RetryingSaver, readLastStep } from '../checkpoints/retrying-saver.js';
+import { atEnd, every, SaveSchedule, whenLeaving } from '../checkpoints/save-schedule.js';
 import { writeGraph } from '../checkpoints/write-graph.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
-import { fetchedStep, globalStepRead, readStep } from './global-step.js';
+import { currentStep, fetchedStep, globalStepRead } from './global-step.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -27,7 +28,7 @@ import {
   SessionRunHook,
   type SessionRunValues,
 } from './session-run-hook.js';
-import { SecondOrStepTimer } from './timer.js';
+import { checkInterval } from './timer.js';
 
 /** Called before and after each save. */
 export interface CheckpointSaverListener {
@@ -90,7 +91,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   /** @internal */
   override readonly savesLast = true;
   readonly #options: CheckpointSaverOptions;
-  readonly #timer: SecondOrStepTimer;
+  readonly #schedule: SaveSchedule;
   readonly #listeners: readonly CheckpointSaverListener[];
   #graph!: Graph;
   #step!: Output<'int64'>;
@@ -110,7 +111,9 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     const { saveSecs, saveSteps, now, lastAttempts } = options;
     const { lastSaveSecs = lastAttempts === undefined ? LAST_SAVE_MS / 1000 : 0 } = options;
     this.endMs = lastSaveSecs * 1000;
-    this.#timer = new SecondOrStepTimer({ everySecs: saveSecs, everySteps: saveSteps, now });
+    checkInterval({ everySecs: saveSecs, everySteps: saveSteps });
+    const intervals = every({ secs: saveSecs, steps: saveSteps });
+    this.#schedule = new SaveSchedule([...intervals, atEnd, whenLeaving], now);
     this.#listeners = options.listeners ?? [];
   }
 
@@ -130,6 +133,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
       saver: () => this.#saver(),
       path: `${checkpointDir}/${checkpointBasename}`,
       writer: this.#writer,
+      schedule: this.#schedule,
       log,
       now,
     });
@@ -149,11 +153,10 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
         this.#log(`graph.pbtxt could not be written: ${describeError(error)}`),
       );
     }
-    const { leavingSave } = session.server?.checkpoints ?? {};
-    leavingSave?.savesBy((hold) => this.#saveHeld(session, hold));
+    this.#retrying.savesWhenLeaving(session, (hold) => this.#saveHeld(session, hold));
     if (this.#saving) return;
-    const step = await readStep(session, this.#step);
-    this.#timer.update(step);
+    const step = await currentStep(session);
+    this.#schedule.begin(step);
     // A state that was just restored is a checkpoint already.
     if (!(await this.#retrying.findSaved(session, step))) return void (await this.#begin(session, step));
     this.#isTidyDue = true;
@@ -174,17 +177,17 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
     const seen = fetchedStep(context, values);
     await this.#tidy(context.session);
-    if (this.#saving || this.#retrying.held || !this.#isDue(seen + 1)) return;
-    const step = await readStep(context.session, this.#step);
-    if (this.#saving || !this.#isDue(step)) return;
-    this.#timer.update(step);
+    if (this.#saving || this.#retrying.held || !this.#schedule.isDue('step', seen + 1)) return;
+    const step = await currentStep(context.session);
+    if (this.#saving || !this.#schedule.isDue('step', step)) return;
+    this.#schedule.begin(step);
     if (await this.#begin(context.session, step)) context.requestStop();
   }
 
   override async end(session: TrainingRunner): Promise<void> {
-    session.server?.checkpoints.leavingSave.savesBy(undefined);
+    this.#retrying.leavesNoMore(session);
     await this.#saving;
-    const seen = await readStep(session, this.#step);
+    const seen = await currentStep(session);
     const last = await readLastStep(session, seen, this.#log);
     const step = last ?? seen;
     const isDue = last === undefined || last !== this.savedStep;
@@ -217,13 +220,15 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
 
   async #save(session: TrainingRunner, step: number): Promise<boolean> {
     for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
-    return (await this.#retrying.save(session, step)) && this.#notifySaved(session, step);
+    const isSaved = await this.#retrying.save(session, step);
+    this.#schedule.ended();
+    return isSaved && this.#notifySaved(session, step);
   }
 
   /** Saves before a ps leaves. */
   async #saveHeld(session: TrainingRunner, hold: Hold): Promise<number | undefined> {
     await this.#saving;
-    const step = await readStep(session, this.#step);
+    const step = await currentStep(session);
     for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
     const saved = await this.#retrying.saveHeld(session, step, hold);
     if (saved !== undefined && (await this.#notifySaved(session, saved))) this.#coordinator?.requestStop();
@@ -237,11 +242,6 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
       if ((await listener.afterSave?.(session, step)) === true) stop = true;
     }
     return stop;
-  }
-
-  #isDue(step: number): boolean {
-    const { retryInMs } = this.#retrying;
-    return retryInMs === undefined ? this.#timer.shouldTriggerForStep(step) : retryInMs === 0;
   }
 
   #saver(): SaverLike {

@@ -1,13 +1,11 @@
 /** Delays the first step of a worker until the global step has reached a value, so that workers start one by one. */
 import { sleep } from '../../../base/async/deadline.js';
-import type { Output } from '../../../tensorflow/graph/operation.js';
-import { globalStepRead, readStep } from './global-step.js';
+import { currentStep, globalStepRead } from './global-step.js';
 import { type HookSetup, type SessionRunContext, SessionRunHook } from './session-run-hook.js';
 
 export class GlobalStepWaiterHook extends SessionRunHook {
   readonly #waitUntilStep: number;
   readonly #pollMs: number;
-  #step!: Output<'int64'>;
   #log!: (line: string) => void;
   #hasStarted = false;
 
@@ -19,7 +17,7 @@ export class GlobalStepWaiterHook extends SessionRunHook {
   }
 
   override begin({ graph, log }: HookSetup): void {
-    this.#step = globalStepRead(graph, 'GlobalStepWaiterHook');
+    globalStepRead(graph, 'GlobalStepWaiterHook');
     this.#log = log;
     this.#hasStarted = this.#waitUntilStep <= 0;
   }
@@ -27,7 +25,7 @@ export class GlobalStepWaiterHook extends SessionRunHook {
   override async beforeRun({ session, signal }: SessionRunContext): Promise<void> {
     let logged: number | undefined;
     while (!this.#hasStarted) {
-      const step = await readStep(session, this.#step);
+      const step = await currentStep(session);
       this.#hasStarted = step >= this.#waitUntilStep;
       if (this.#hasStarted) return;
       if (logged === undefined || step - logged > 1000) {

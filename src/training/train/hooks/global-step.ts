@@ -1,9 +1,10 @@
-/** Reads the global step for hooks. A value fetched within a run may be from before or after that run's update. */
+/** The global step of hooks: what they fetch in each run, and its current value. */
 import { invalid } from '../../../base/errors/errors.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { getGlobalStep } from '../../../tensorflow/variables/global-step.js';
+import { readGlobalStep } from '../recovery/read-global-step.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 import type { SessionRunContext, SessionRunValues } from './session-run-hook.js';
 
@@ -18,19 +19,16 @@ export function globalStepRead(graph: Graph, hook: string): Output<'int64'> {
   return graph.asDefault(() => globalStep.toOutput());
 }
 
-/** Reads the current step. */
-export async function readStep(session: TrainingRunner, step: Output): Promise<number> {
-  return seen(session, await session.run(step));
-}
+/** The current step; the graph of a hook with `globalStepRead` has one. */
+export const currentStep = async (session: TrainingRunner): Promise<number> =>
+  (await readGlobalStep(session)) ?? 0;
 
-/** The step that a hook has fetched in a run. */
-export const fetchedStep = (
-  { session }: SessionRunContext,
+/** The step that a hook has fetched in a run, from before or after the run's update. */
+export function fetchedStep(
+  { session: { server } }: SessionRunContext,
   { results }: SessionRunValues<Tensor<'int64'>>,
-): number => seen(session, results);
-
-function seen({ server }: TrainingRunner, value: Tensor): number {
-  const step = value.number();
+): number {
+  const step = results.number();
   server?.onStep(step);
   return step;
 }

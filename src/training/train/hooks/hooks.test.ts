@@ -156,7 +156,7 @@ describe('CheckpointSaverHook', () => {
       },
     });
     expect(runs).toBe(6);
-    expect(lines.filter((line) => /SAVING .* FAILED/.test(line))).toHaveLength(2);
+    expect(lines.filter((line) => /saving .* failed/.test(line))).toHaveLength(2);
     // The first attempt is at step 0, the second after at least a second, the third after up to two more.
     expect(stepsOf(saver.saved)).toEqual([2, 6]);
   });
@@ -174,7 +174,7 @@ describe('CheckpointSaverHook', () => {
     const lines: string[] = [];
     const log = (line: string) => void lines.push(line);
     await expect(train(model, [hook, stopAt(2)], { log })).rejects.toMatchObject({ code: 'ENOENT' });
-    expect(lines.at(-1)).toMatch(/THE LAST CHECKPOINT, of step 2, COULD NOT BE SAVED/);
+    expect(lines.at(-1)).toMatch(/the last checkpoint, of step 2, could not be saved/);
   });
 
   it('calls its listeners, which may stop training', async () => {

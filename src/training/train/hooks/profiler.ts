@@ -9,7 +9,7 @@ import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { chromeTrace } from './chrome-trace.js';
-import { fetchedStep, globalStepRead, readStep } from './global-step.js';
+import { currentStep, fetchedStep, globalStepRead } from './global-step.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -73,7 +73,7 @@ export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
     if (this.#nextStep === undefined) this.#timer.update(step - 1);
     const { metadata } = values;
     if (this.#requested.has(context) && metadata) {
-      step = await readStep(context.session, this.#step);
+      step = await currentStep(context.session);
       this.#timer.update(step);
       if (metadata.stepStats) {
         const path = join(this.#outputDir, `timeline-${step}.json`);

@@ -5,7 +5,7 @@ import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { getGlobalStep } from '../../../tensorflow/variables/global-step.js';
-import { fetchedStep, globalStepRead, readStep } from './global-step.js';
+import { currentStep, fetchedStep, globalStepRead } from './global-step.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -70,7 +70,7 @@ export class StepCounterHook extends SessionRunHook<Tensor<'int64'>> {
   override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
     const seen = fetchedStep(context, values);
     if (this.#timer.shouldTriggerForStep(seen + 1)) {
-      const step = await readStep(context.session, this.#step);
+      const step = await currentStep(context.session);
       if (this.#timer.shouldTriggerForStep(step)) {
         const elapsed = this.#timer.update(step);
         if (elapsed) this.#record(elapsed, step);

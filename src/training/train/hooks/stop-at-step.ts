@@ -10,7 +10,7 @@ import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import type { TrainingRunner } from '../task/training-runner.js';
-import { fetchedStep, globalStepRead, readStep } from './global-step.js';
+import { currentStep, fetchedStep, globalStepRead } from './global-step.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -57,7 +57,7 @@ export class StopAtStepHook extends SessionRunHook<Tensor<'int64'>> {
   }
 
   override async afterCreateSession(session: TrainingRunner, coordinator: Coordinator): Promise<void> {
-    const step = await readStep(session, this.#step);
+    const step = await currentStep(session);
     this.#lastStep ??= step + (this.#numSteps as number);
     if (step >= this.#lastStep) coordinator.requestStop();
   }
@@ -70,6 +70,6 @@ export class StopAtStepHook extends SessionRunHook<Tensor<'int64'>> {
     const lastStep = this.#lastStep as number;
     // The value may be from before this run's update: read it again only where that makes a difference.
     if (fetchedStep(context, values) + 1 < lastStep) return;
-    if ((await readStep(context.session, this.#step)) >= lastStep) context.requestStop();
+    if ((await currentStep(context.session)) >= lastStep) context.requestStop();
   }
 }

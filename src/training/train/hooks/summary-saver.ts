@@ -6,7 +6,7 @@ import { knownOptions, type Names } from '../../../base/errors/option-names.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
-import { globalStepRead, readStep } from './global-step.js';
+import { currentStep, globalStepRead } from './global-step.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -93,10 +93,10 @@ export class SummarySaverHook extends SessionRunHook<SummarySaverResults> {
       // The value may be from before this run's update: read it again only where that makes a difference.
       const atMost = results.globalStep.number() + 2;
       const mayBeDue = this.#timer.shouldTriggerForStep(atMost);
-      this.#nextStep = mayBeDue ? (await readStep(context.session, this.#step)) + 1 : atMost;
+      this.#nextStep = mayBeDue ? (await currentStep(context.session)) + 1 : atMost;
       return;
     }
-    const step = await readStep(context.session, this.#step);
+    const step = await currentStep(context.session);
     // TensorBoard then drops the later steps that an earlier run wrote.
     if (this.#nextStep === undefined) writer.addSessionLog('start', step);
     this.#timer.update(step);

@@ -15,6 +15,14 @@ export interface Elapsed {
   readonly steps: number;
 }
 
+/** Refuses all but one interval, in seconds or in steps. */
+export function checkInterval({ everySecs, everySteps }: TimerOptions): void {
+  const [interval, ...others] = [everySecs, everySteps].filter((given) => given != null);
+  if (interval === undefined) throw invalid('No interval is set, neither in seconds nor in steps');
+  if (others.length > 0) throw invalid('An interval in seconds and one in steps are set: set one of them');
+  if (!(interval > 0)) throw invalid(`The interval must be above 0, it is ${interval}`);
+}
+
 export class SecondOrStepTimer {
   readonly #everySecs: number | undefined;
   readonly #everySteps: number | undefined;
@@ -25,16 +33,7 @@ export class SecondOrStepTimer {
     this.#everySecs = everySecs ?? undefined;
     this.#everySteps = everySteps ?? undefined;
     this.#now = now;
-    if ((this.#everySecs === undefined) === (this.#everySteps === undefined)) {
-      const both = this.#everySecs !== undefined;
-      throw invalid(
-        both
-          ? 'An interval in seconds and one in steps are set: set one of them'
-          : 'No interval is set, neither in seconds nor in steps',
-      );
-    }
-    const every = this.#everySecs ?? this.#everySteps;
-    if (!((every as number) > 0)) throw invalid(`The interval must be above 0, it is ${every}`);
+    checkInterval({ everySecs, everySteps });
   }
 
   get lastTriggeredStep(): number | undefined {

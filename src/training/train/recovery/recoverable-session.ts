@@ -12,8 +12,7 @@ import { firstLineOf, isShoalError, ShoalError } from '../../../base/errors/erro
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Fetch, Fetches, FetchResult } from '../../../tensorflow/session/fetches.js';
 import type { Runner, RunOptions } from '../../../tensorflow/session/runner.js';
-import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
-import type { Variable } from '../../../tensorflow/variables/variable.js';
+import { READ_STEP_MS, readGlobalStep, type StepReader } from './read-global-step.js';
 import { Readiness, type ReadinessOptions } from './readiness.js';
 import { readsOnly } from './reads-only.js';
 import type { StepGate } from './steps/step-gate.js';
@@ -75,7 +74,8 @@ export class RecoverableSession {
   readonly graph: Graph;
   readonly #options: RecoverableOptions;
   readonly #readiness: Readiness;
-  readonly #globalStep: Variable | undefined;
+  /** Reads the global step without waiting for a recovery. */
+  readonly #counter: StepReader;
   readonly #isRecoverable: (error: unknown) => boolean;
   readonly #limit: StepLimit;
   /** Errors of steps that were aborted at the limit. */
@@ -94,7 +94,8 @@ export class RecoverableSession {
     this.graph = options.graph;
     this.#isRecoverable = options.isRecoverable ?? isRecoverable;
     this.#readiness = new Readiness({ ...options, isRecoverable: this.#isRecoverable });
-    this.#globalStep = globalStepOf(options);
+    const { runner, globalStep, graph } = options;
+    this.#counter = { graph, globalStep, run: (fetches, how) => runner.run(fetches, how) };
     const { gate, stepMs: fixedMs, stepFloorMs: floorMs } = options;
     this.#limit = new StepLimit(gate?.times ?? new StepTimes(), { fixedMs, floorMs });
   }
@@ -287,8 +288,7 @@ export class RecoverableSession {
   /** Reports the global step to a gate that pauses at a step. */
   async #reportStep(gate: StepGate): Promise<void> {
     const report = gate.stepReporter();
-    const step = this.#globalStep?.toOutput();
-    report(step ? (await this.#options.runner.run(step, { timeoutMs: 30_000 })).number() : 0);
+    report((await readGlobalStep(this.#counter, { timeoutMs: READ_STEP_MS })) ?? 0);
   }
 
   /** One recovery at a time, regardless of how many runs failed. */

@@ -6,9 +6,10 @@ import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import { RetryingSaver, readLastStep } from '../checkpoints/retrying-saver.js';
+import { atEnd, every, SaveSchedule, ScheduledWork, whenLeaving } from '../checkpoints/save-schedule.js';
 import { writeGraph } from '../checkpoints/write-graph.js';
-import { readStep } from '../hooks/global-step.js';
 import type { Coordinator } from '../recovery/coordinator.js';
+import { readGlobalStep } from '../recovery/read-global-step.js';
 import type { SaverLike } from '../task/training-runner.js';
 import type { ManagedSession } from './managed-session.js';
 
@@ -32,12 +33,16 @@ export interface StandardServicesOptions {
 export class StandardServices {
   readonly #options: StandardServicesOptions;
   readonly #retrying: RetryingSaver | undefined;
+  readonly #saving: ScheduledWork;
   #counted: { readonly step: number; readonly at: number } | undefined;
 
   constructor(options: StandardServicesOptions) {
     this.#options = options;
     const { saver, savePath, log, writer } = options;
-    this.#retrying = saver && new RetryingSaver({ saver: () => saver, path: savePath, log, writer });
+    const schedule = new SaveSchedule([...every({ secs: options.saveModelSecs }), atEnd, whenLeaving]);
+    this.#retrying =
+      saver && new RetryingSaver({ saver: () => saver, path: savePath, schedule, log, writer });
+    this.#saving = new ScheduledWork(schedule, () => this.#save());
   }
 
   /** Starts the services that are enabled. */
@@ -68,10 +73,15 @@ export class StandardServices {
       if (await this.#retrying.findSaved(session.rawSession, step))
         await this.#retrying.tidy(session.rawSession);
       const retrying = this.#retrying;
-      session.rawSession.server?.checkpoints.leavingSave.savesBy(async (hold) =>
+      retrying.savesWhenLeaving(session.rawSession, async (hold) =>
         retrying.saveHeld(session.rawSession, await this.#step(), hold),
       );
-      coordinator.register(this.#keepSaving(this.#retrying), 'checkpoints');
+      this.#saving.begin(step);
+      this.#saving.start();
+      coordinator.register(
+        coordinator.waitForStop().then(() => this.#saving.stop()),
+        'checkpoints',
+      );
     }
   }
 
@@ -88,7 +98,7 @@ export class StandardServices {
       // Without a counter every state has the same number.
       if (!this.#isCounted) this.#retrying.restored(undefined);
       const { rawSession } = session;
-      rawSession.server?.checkpoints.leavingSave.savesBy(undefined);
+      this.#retrying.leavesNoMore(rawSession);
       const last = await readLastStep(rawSession, step, log);
       const isSaved = await this.#retrying.saveLast(rawSession, last, { patienceMs: lastSaveMs, signal });
       // The steps since the newest checkpoint are lost.
@@ -97,17 +107,12 @@ export class StandardServices {
     writer.addSessionLog('stop', step);
   }
 
-  /** Saves immediately, then periodically. A failed save is retried before the next one is due. */
-  async #keepSaving(saver: RetryingSaver): Promise<void> {
-    const { coordinator, session, saveModelSecs } = this.#options;
-    while (!coordinator.shouldStop()) {
-      const step = await this.#tryStep();
-      const isDue = step !== undefined && !(this.#isCounted && step === saver.savedStep) && !saver.held;
-      if (isDue) await saver.save(session.rawSession, step);
-      const regular = saveModelSecs * 1000;
-      const waitMs = Math.min(regular, saver.retryInMs ?? regular);
-      if (await coordinator.waitForStop(waitMs)) return;
-    }
+  async #save(): Promise<void> {
+    const saver = this.#retrying;
+    const step = await this.#tryStep();
+    const isSaved = this.#isCounted && step === saver?.savedStep;
+    if (step !== undefined && !isSaved && !saver?.held)
+      await saver?.save(this.#options.session.rawSession, step);
   }
 
   /** A failure is only logged: training recovers by itself, and the next read may succeed. */
@@ -125,9 +130,7 @@ export class StandardServices {
   }
 
   async #step(): Promise<number> {
-    const { session } = this.#options;
-    const globalStep = globalStepOf(session);
-    return globalStep ? readStep(session.background, globalStep.toOutput()) : 0;
+    return (await readGlobalStep(this.#options.session.background)) ?? 0;
   }
 
   async #countSteps(): Promise<void> {

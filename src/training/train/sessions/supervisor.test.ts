@@ -187,7 +187,7 @@ describe('the standard services', () => {
     saver.failures = 1;
     const { sv, lines } = supervise(model, { logdir: space.path(), saver });
     await trainTo(model, sv, 3);
-    expect(lines.some((line) => /SAVING .* FAILED/.test(line))).toBe(true);
+    expect(lines.some((line) => /saving .* failed/.test(line))).toBe(true);
     expect(stepsOf(saver.saved).at(-1)).toBe(3);
   });
 

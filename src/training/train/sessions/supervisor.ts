@@ -29,9 +29,9 @@ import { type QueueRunnerLike, startQueueRunners } from '../core/queue-runners.j
 import { SCAFFOLD_OPTIONS, Scaffold, type ScaffoldOptions } from '../core/scaffold.js';
 import { scaffoldValues } from '../core/scaffold-values.js';
 import { type Face, Training } from '../core/training.js';
-import { readStep } from '../hooks/global-step.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
 import { Coordinator } from '../recovery/coordinator.js';
+import { readGlobalStep } from '../recovery/read-global-step.js';
 import { StepEnding } from '../recovery/steps/step-ending.js';
 import { Server, serverAt } from '../task/server.js';
 import type { SaverLike } from '../task/training-runner.js';
@@ -200,8 +200,7 @@ export class Supervisor {
     if (!this.summaryWriter) {
       throw invalid('No summary writer: this supervisor has no logdir, or is not the chief');
     }
-    const step =
-      globalStep ?? (this.globalStep ? await readStep(session.rawSession, this.globalStep.toOutput()) : 0);
+    const step = globalStep ?? (await readGlobalStep(session.rawSession)) ?? 0;
     this.summaryWriter.addSummary(summary, step);
   }
 

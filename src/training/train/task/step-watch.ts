@@ -4,6 +4,7 @@
  */
 import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
+import { readGlobalStep } from '../recovery/read-global-step.js';
 import type { Server } from './server.js';
 import type { TrainingRunner } from './training-runner.js';
 
@@ -11,7 +12,7 @@ import type { TrainingRunner } from './training-runner.js';
 const REPORT_MS = 500;
 const READ_MS = 5000;
 
-type StepServer = Pick<Server, 'onStep' | 'sinceStepMs' | 'lostPs'>;
+type StepServer = Pick<Server, 'sinceStepMs' | 'lostPs'>;
 
 export class StepWatch {
   readonly #runner: TrainingRunner;
@@ -29,9 +30,8 @@ export class StepWatch {
     // A read would only wait for it, and keep the program running.
     if (this.#server.lostPs().length > 0) return;
     this.#isReading = true;
-    void readQuietly(this.#runner).then((step) => {
+    void readQuietly(this.#runner).finally(() => {
       this.#isReading = false;
-      if (step !== undefined) this.#server.onStep(step);
     });
   }
 }
@@ -49,11 +49,8 @@ export async function countBefore(runner: TrainingRunner, missing: readonly Vari
 
 /** The step; undefined if it cannot be read now. */
 async function readQuietly(runner: TrainingRunner): Promise<number | undefined> {
-  const globalStep = globalStepOf(runner);
-  if (!globalStep) return undefined;
   try {
-    const read = runner.graph.asDefault(() => globalStep.toOutput());
-    return (await runner.run(read, { timeoutMs: READ_MS })).number();
+    return await readGlobalStep(runner, { timeoutMs: READ_MS });
   } catch {
     // The ps is lost, or the session is being closed.
     return undefined;

@@ -54,12 +54,18 @@ export interface SaverLike {
    * Saves; resolves with the path (`dir/model.ckpt-N`) when the checkpoint is committed. N is `globalStep`; default:
    * the global step of the snapshot. If files that the saver did not write have that path, the save fails with
    * SHOAL_ALREADY_EXISTS; with `mayHide` the checkpoint is written to the store only. With `hold` the workers stay
-   * paused after the snapshot.
+   * paused after the snapshot. With `attempts: 1` the caller retries.
    */
   save(
     session: TrainingRunner,
     path: string,
-    options?: { globalStep?: number; signal?: AbortSignal; mayHide?: boolean; hold?: Hold },
+    options?: {
+      globalStep?: number;
+      signal?: AbortSignal;
+      mayHide?: boolean;
+      hold?: Hold;
+      attempts?: number;
+    },
   ): Promise<string>;
   /**
    * Restores every variable of the graph; with `partial` only those of tasks that hold `missing` variables. Tasks that

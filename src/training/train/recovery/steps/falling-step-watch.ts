@@ -1,16 +1,15 @@
 /** Reads the global step regularly on the chief, so that a fall is noticed before much is trained on lost values. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Runner } from '../../../../tensorflow/session/runner.js';
 import type { Variable } from '../../../../tensorflow/variables/variable.js';
+import { READ_STEP_MS, readGlobalStep, type StepReader } from '../read-global-step.js';
 import type { RecoveryGuard } from '../recovery-guard.js';
 import { isStepAlarm, type StepAlarm } from './step-alarm.js';
 
 const EVERY_MS = 2000;
-const READ_MS = 30_000;
 
 export interface FallingStepWatchOptions {
   readonly alarm: StepAlarm;
-  readonly runner: Runner;
+  readonly runner: StepReader;
   readonly globalStep: Variable;
   readonly recoveryGuard: RecoveryGuard;
   /** The ps that are known to be lost: a read would only wait for them. */
@@ -31,7 +30,6 @@ export class FallingStepWatch implements Disposable {
   async #run(): Promise<void> {
     const { alarm, runner, globalStep, recoveryGuard, lostPs, onFall } = this.#options;
     const { signal } = this.#over;
-    const step = globalStep.toOutput();
     while (!signal.aborted) {
       try {
         // A program that never closes its session ends all the same.
@@ -40,8 +38,9 @@ export class FallingStepWatch implements Disposable {
         await recoveryGuard.during(
           'A read of the global step',
           (until) =>
-            alarm.read(globalStep, async () =>
-              (await runner.run(step, { timeoutMs: READ_MS, signal: until })).number(),
+            alarm.read(
+              globalStep,
+              async () => (await readGlobalStep(runner, { timeoutMs: READ_STEP_MS, signal: until })) ?? 0,
             ),
           signal,
         );
