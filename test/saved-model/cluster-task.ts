@@ -82,7 +82,7 @@ function worker() {
     runner: cluster,
     graph,
     isChief: server.isChief,
-    gate: service.gate,
+    gate: service.pauses.gate,
     log,
   });
   const runner = { graph, server, run: cluster.run.bind(cluster) as typeof cluster.run };

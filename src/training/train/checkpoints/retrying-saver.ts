@@ -275,10 +275,10 @@ export async function waitForLastSteps(
   const service = server.checkpoints;
   if (!signal?.aborted) {
     // Assumes that the steps of the others take as long as those of this task.
-    const timeoutMs = Math.max(LAST_STEPS_MS, service.gate.times.pauseMs);
+    const timeoutMs = Math.max(LAST_STEPS_MS, service.pauses.gate.times.pauseMs);
     await service.lastSteps.ofOthers({ timeoutMs, signal, log });
   }
-  await service.stopUpdates();
+  await service.pauses.stopUpdates();
 }
 
 /** The global step after training has ended; undefined if it cannot be read. `seen`: the last one seen by this task. */

@@ -5,51 +5,32 @@
  * Checkpoints always have one shard per task that holds variables. `sharded` is accepted for compatibility only.
  */
 
-import { basename, dirname, join, normalize, resolve } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { describeError, invalid, isShoalError, ShoalError } from '../../../base/errors/errors.js';
 import { type OrNull, withoutNull } from '../../../base/errors/null-options.js';
 import { knownOptions, type Names } from '../../../base/errors/option-names.js';
-import { Checkpoints } from '../../../distributed/checkpoint/checkpoints.js';
 import { checkGatherMode } from '../../../distributed/checkpoint/directory/gather.js';
 import { pushCheckpoint } from '../../../distributed/checkpoint/directory/transfer.js';
 import { consistencyOf } from '../../../distributed/checkpoint/format/consistency.js';
 import type { Manifest } from '../../../distributed/checkpoint/format/manifest.js';
-import { type SavedVariable, savedVariable } from '../../../distributed/checkpoint/format/saved-variable.js';
 import type { RestoreReport, RestoreSelection } from '../../../distributed/checkpoint/protocol/restore.js';
 import type { Survey } from '../../../distributed/checkpoint/reading/catalog.js';
-import { ShardService } from '../../../distributed/checkpoint/shard/shard-service.js';
-import { SessionVariables } from '../../../distributed/checkpoint/shard/variable-access.js';
 import { DirectoryStore, openFileStore } from '../../../distributed/store/disk/directory-store.js';
-import { report, sweepOwn } from '../../../distributed/store/disk/sweeping.js';
 import type { Store } from '../../../distributed/store/store.js';
-import type { Graph } from '../../../tensorflow/graph/graph.js';
 import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
 import { MetaGraphs } from '../../../tensorflow/variables/meta-graph.js';
-import { PartitionedVariable } from '../../../tensorflow/variables/partitioned.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
-import { globalVariables } from '../../../tensorflow/variables/variable-scope.js';
 import type { Restored } from '../recovery/recovery-report.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
-import { CheckpointHolders } from './checkpoint-holders.js';
 import { checkpointInDirectory, restoreFromDirectory } from './directory-checkpoint.js';
 import { readStep, restoring } from './guarded-step.js';
-import type { RestoreOptions, SaveOptions, SaverOptions, VarList } from './saver-options.js';
+import { DEFAULT_WAIT_MS, openContext, type SaverContext } from './saver-context.js';
+import type { RestoreOptions, SaveOptions, SaverOptions } from './saver-options.js';
 
+export { namedVariables, namespaceOf } from './saver-context.js';
 export type { RestoreOptions, SaveOptions, SaverOptions, VarList } from './saver-options.js';
 
-/** The checkpoints of a directory, as seen by one session. */
-interface Context {
-  readonly checkpoints: Checkpoints;
-  /** Undefined if all checkpoints are in one place. */
-  readonly holders?: CheckpointHolders;
-  readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
-  readonly namespace: string;
-}
-
-const DEFAULTS = { maxToKeep: 5, store: 'peers:', waitMs: 120_000 } as const;
-/** The owner of all variables without a cluster. */
-const LOCAL_OWNER = 'this process';
-
+const DEFAULTS = { maxToKeep: 5, store: 'peers:', waitMs: DEFAULT_WAIT_MS } as const;
 /** All of them: a misspelt one is an error. */
 const OPTIONS: Names<SaverOptions> = {
   varList: true,
@@ -75,10 +56,11 @@ const OPTIONS: Names<SaverOptions> = {
 
 export class Saver implements SaverLike {
   readonly #options: SaverOptions;
-  readonly #contexts = new WeakMap<object, Map<string, Context>>();
+  readonly #contexts = new WeakMap<object, Map<string, SaverContext>>();
   readonly #metaGraphs = new MetaGraphs();
   #last: readonly string[] = [];
-  #pinned: ReadonlySet<string> = new Set();
+  /** The contexts see its changes. */
+  readonly #pinned = new Set<string>();
 
   constructor(given: OrNull<SaverOptions> = {}) {
     const options = knownOptions(given, OPTIONS, 'a Saver');
@@ -267,7 +249,7 @@ export class Saver implements SaverLike {
 
   #restoreRequest(
     session: TrainingRunner,
-    variables: Context['variables'],
+    variables: SaverContext['variables'],
     { signal, missing, partial }: RestoreOptions,
   ): RestoreSelection {
     const last = ownersOf(session, missing);
@@ -317,7 +299,8 @@ export class Saver implements SaverLike {
       const manifests = await this.list(session, dirname(path));
       for (const { prefix, attempt } of manifests) if (prefix === basename(path)) pinned.add(attempt);
     }
-    this.#pinned = pinned;
+    this.#pinned.clear();
+    for (const attempt of pinned) this.#pinned.add(attempt);
   }
 
   #remember(manifests: readonly Manifest[], directory: string): void {
@@ -331,9 +314,9 @@ export class Saver implements SaverLike {
   }
 
   /** Cached per session and directory. */
-  #context(session: TrainingRunner, directory: string): Context {
+  #context(session: TrainingRunner, directory: string): SaverContext {
     const key = session.server ?? session;
-    const contexts = this.#contexts.get(key) ?? new Map<string, Context>();
+    const contexts = this.#contexts.get(key) ?? new Map<string, SaverContext>();
     this.#contexts.set(key, contexts);
     const known = contexts.get(directory);
     if (known) return known;
@@ -342,101 +325,13 @@ export class Saver implements SaverLike {
     return context;
   }
 
-  #openContext(session: TrainingRunner, directory: string): Context {
-    const { server, graph } = session;
-    const named = namedVariables(graph, this.#options.varList);
-    const saver = this;
-    const { maxToKeep = DEFAULTS.maxToKeep, keepCheckpointEveryNHours, log, job } = this.#options;
-    const retention = {
-      keep: maxToKeep,
-      everyHours: keepCheckpointEveryNHours,
-      get pinned() {
-        return saver.#pinned;
-      },
-    };
+  #openContext(session: TrainingRunner, directory: string): SaverContext {
+    const { keepCheckpointEveryNHours: everyHours, maxToKeep: keep = DEFAULTS.maxToKeep } = this.#options;
+    const retention = { keep, everyHours, pinned: this.#pinned };
     const store = this.#storeOf(session, directory);
-    const common = { store, retention, now: Date.now, log, job, directory: resolve(directory) };
-    if (!server) {
-      const { root } = store as DirectoryStore;
-      const { store: url = DEFAULTS.store, blobs } = this.#options;
-      const isOwn = url === DEFAULTS.store && blobs !== undefined;
-      const namespace = isOwn ? (this.#options.namespace ?? '') : '';
-      report(isOwn ? sweepOwn(store) : store.sweep(), log);
-      const access = new SessionVariables(
-        session,
-        named.map(({ variable }) => variable),
-      );
-      const service = new ShardService({ access, openStore: () => store });
-      const checkpoints = new Checkpoints({
-        ...common,
-        namespace,
-        owner: () => service,
-        ...(session.pauseControl && { pauseControl: session.pauseControl }),
-        // One incarnation per process, to distinguish the files of earlier processes.
-        chief: { task: '', incarnation: Math.floor(performance.timeOrigin) },
-        // A shared directory has the shards of all tasks.
-        isAlone: url === DEFAULTS.store,
-        roots: [root],
-      });
-      const saved = named.map(({ variable, key }) => savedVariable(variable, key));
-      return { checkpoints, namespace, variables: new Map(saved.length > 0 ? [[LOCAL_OWNER, saved]] : []) };
-    }
-    const service = server.checkpoints;
-    const isSpread = store.kind === 'peers';
-    const namespace = isSpread ? (this.#options.namespace ?? namespaceOf(directory)) : '';
-    const { waitMs = DEFAULTS.waitMs } = this.#options;
-    const holders = isSpread
-      ? new CheckpointHolders({ server, store, waitMs, log: log ?? (() => {}) })
-      : undefined;
-    const checkpoints = new Checkpoints({
-      ...common,
-      ...service.saving,
-      waitForHolders: holders?.wait,
-      // The incarnation may increase while the task runs.
-      get chief() {
-        return service.chief;
-      },
-      namespace,
-      // Agents reject a replaced chief; a directory that all tasks share has no agent.
-      confirmChief:
-        store.kind === 'peers' ? async () => service.stepAlarm.throwIfRaised() : service.confirmChief,
-      roots: [store instanceof DirectoryStore ? store.root : service.directory],
-      ...(isSpread && { own: new DirectoryStore(service.directory) }),
-    });
-    const variables = new Map<string, SavedVariable[]>();
-    for (const { variable, key } of named) {
-      const owner = service.ownerOf(variable.device);
-      const list = variables.get(owner) ?? [];
-      list.push(savedVariable(variable, key));
-      variables.set(owner, list);
-    }
-    const inOrder = [...variables].sort(([a], [b]) => (a < b ? -1 : 1));
-    return { checkpoints, holders, namespace, variables: new Map(inOrder) };
+    const isOwnStore = (this.#options.store ?? DEFAULTS.store) === DEFAULTS.store;
+    return openContext(session, { ...this.#options, directory, store, isOwnStore, retention });
   }
-}
-
-/** A namespace for a directory that is the same on every machine: relative, without dots. */
-export function namespaceOf(directory: string): string {
-  const parts = normalize(directory)
-    .split(/[\\/]+/)
-    .filter((part) => part !== '' && part !== '.')
-    .map((part) => (part === '..' ? 'up' : part.replace(/[^A-Za-z0-9._-]/g, '_')));
-  return parts.length === 0 ? 'here' : parts.join('/');
-}
-
-/** The variables and their names in a checkpoint. Partitions share the name of the full variable. */
-export function namedVariables(
-  graph: Graph,
-  list: VarList | undefined,
-): { variable: Variable; key: string }[] {
-  const spread = (item: Variable | PartitionedVariable | readonly Variable[], name?: string) =>
-    (item instanceof PartitionedVariable ? item.parts : [item].flat()).map((variable) => ({
-      variable,
-      key: name ?? variable.sliceInfo?.fullName ?? variable.name,
-    }));
-  if (list === undefined) return globalVariables(graph).flatMap((variable) => spread(variable));
-  if (Array.isArray(list)) return (list as readonly Variable[]).flatMap((item) => spread(item));
-  return Object.entries(list as Record<string, Variable>).flatMap(([name, item]) => spread(item, name));
 }
 
 /**
@@ -454,7 +349,7 @@ function ownersOf(
 /** Which tasks were restored, and whether the global step was, if not all tasks were. */
 function restoredPart(
   session: TrainingRunner,
-  all: Context['variables'],
+  all: SaverContext['variables'],
   { variables }: RestoreSelection,
 ): Pick<Restored, 'tasks' | 'hasGlobalStep'> {
   const { server } = session;

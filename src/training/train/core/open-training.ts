@@ -247,7 +247,7 @@ async function open(
     recoveryReport?.close();
     await opened.close();
   };
-  const gate = options.gate ?? server?.checkpoints.gate;
+  const gate = options.gate ?? server?.checkpoints.pauses.gate;
   const leased = await openLeases(options, plain, recoveryGuard, gate).catch(async (error: unknown) => {
     await close();
     throw error;

@@ -49,7 +49,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const gate = () => worker.checkpoints.gate;
+const gate = () => worker.checkpoints.pauses.gate;
 const pause = (token: string) => chief.task.order(WORKER, 'train-pause', { leaseMs: 60_000, token });
 const resume = (token: string) => chief.task.order(WORKER, 'train-resume', { token });
 
@@ -64,9 +64,9 @@ describe('the pause of a worker', () => {
   const { signal } = new AbortController();
 
   it('pauses and resumes both the chief and other workers; an export does not end a pause that holds', async () => {
-    const { pauseControl } = chief.checkpoints;
+    const { control: pauseControl } = chief.checkpoints.pauses;
     expect(pauseControl.workers()).toEqual([CHIEF, WORKER]);
-    const isPaused = () => [chief.checkpoints.gate.paused, gate().paused];
+    const isPaused = () => [chief.checkpoints.pauses.gate.paused, gate().paused];
     const pauseAll = async (token: string, holds: boolean) => {
       for (const name of pauseControl.workers())
         await pauseControl.pause(name, { token, holds, leaseMs: 60_000, signal });

@@ -102,8 +102,7 @@ async function training({
       },
     },
     checkpoints: {
-      pauseAt: () => {},
-      stopStepsBy: () => {},
+      pauses: { pauseAt: () => {}, stopStepsBy: () => {} },
       lastSteps: {
         get isWaiting() {
           return isWaiting;

@@ -14,6 +14,7 @@ import type { RunOptions } from '../../../../tensorflow/session/runner.js';
 import { Tensor } from '../../../../tensorflow/tensor/tensor.js';
 import { globalStepOf } from '../../../../tensorflow/variables/global-step.js';
 import type { Coordinator } from '../../recovery/coordinator.js';
+import { readGlobalStep } from '../../recovery/read-global-step.js';
 import { isRecoverable } from '../../recovery/recoverable-session.js';
 import type { SyncStallEffect } from '../../recovery/sync-stall.js';
 import type { TrainingRunner } from '../../task/training-runner.js';
@@ -89,12 +90,10 @@ export class SyncReplicasHook extends SessionRunHook {
   override async afterCreateSession(session: TrainingRunner, coordinator: Coordinator): Promise<void> {
     const { localStepInitOp } = this.#optimizer;
     const { server } = session;
-    const service = server?.checkpoints;
-    const globalStep = globalStepOf(session);
-    service?.pauseAt(async () => {
-      const step = globalStep && (await session.run(globalStep.toOutput(), { timeoutMs: RUN_MS })).number();
-      return (step ?? 0) + PAUSE_AHEAD_STEPS;
-    });
+    const pauses = server?.checkpoints.pauses;
+    pauses?.pauseAt(
+      async () => ((await readGlobalStep(session, { timeoutMs: RUN_MS })) ?? 0) + PAUSE_AHEAD_STEPS,
+    );
     const signal = this.#signal ? AbortSignal.any([coordinator.signal, this.#signal]) : coordinator.signal;
     const suspensions = session.recoveryGuard?.suspensions;
     await session.run(localStepInitOp, { timeoutMs: RUN_MS, signal });
@@ -110,7 +109,7 @@ export class SyncReplicasHook extends SessionRunHook {
     if (this.#leading || !isStarted) return;
     this.#leading = this.#lead(session, tokens, AbortSignal.any([coordinator.signal, this.#over.signal]));
     coordinator.register(this.#leading, 'synchronous steps');
-    service?.stopStepsBy(() => this.#stopLeading());
+    pauses?.stopStepsBy(() => this.#stopLeading());
   }
 
   /**
