@@ -1,6 +1,6 @@
 /**
  * The checkpoints of one job, as its chief manages them: save, find, restore, remove old ones. One save runs at a time.
- * A failed save is logged and retried, and never visible as a checkpoint.
+ * A failed save is logged, attempted again unless the caller does that, and never visible as a checkpoint.
  */
 import { backoffMs } from '../../base/async/backoff.js';
 import { sleep } from '../../base/async/deadline.js';

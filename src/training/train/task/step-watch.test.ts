@@ -29,7 +29,7 @@ function server(ageMs: number) {
 
 it('reports the step of a task whose program does not fetch it', async () => {
   const reported = server(Number.POSITIVE_INFINITY);
-  const watch = new StepWatch(runner(), reported);
+  const watch = new StepWatch(runner(undefined, { server: reported }), reported);
   watch.made();
   watch.made();
   await expect.poll(() => reported.steps).toEqual([3]);
