@@ -285,7 +285,7 @@ export class Checkpoints {
         const copied = await gatherCheckpoint({ store, namespace, view, own }, manifest, {
           signal,
           onProgress,
-          ...(log && { onDamage: log }),
+          onDamage: log,
         });
         if (copied.files === 0) continue;
         await this.updateView();

@@ -12,6 +12,7 @@
  */
 
 import { isShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import { surveyCheckpoints } from '../../../distributed/checkpoint/reading/catalog.js';
 import { type EndedJob, type FoundEnd, findEnd } from '../../../distributed/checkpoint/reading/end-record.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
@@ -41,7 +42,7 @@ export interface EndedJobOptions {
   };
   /** The task's own directory. */
   readonly dir: string;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   /** Monotonic milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }

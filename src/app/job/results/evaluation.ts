@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { ShoalError } from '../../../base/errors/errors.js';
 import { EXIT } from '../../../base/errors/exit-codes.js';
 import { count } from '../../../base/text/format.js';
+import type { Log } from '../../../base/text/log.js';
 import { trains } from '../../../distributed/cluster/spec/task-id.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import { mean } from '../../../tensorflow/layers/metrics/index.js';
@@ -32,7 +33,7 @@ export interface EvaluateJobOptions {
   /** The task's own directory: event files go to `eval` in it, copies of the best checkpoints to `best`. */
   readonly dir: string;
   readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   /** Called with the step of each evaluated checkpoint. */
   readonly onStep: (step: number) => void;
 }
@@ -73,7 +74,7 @@ export async function evaluateJob(
     // A job may save rarely or start late: it is over when the workers have left.
     timeoutSecs: Number.POSITIVE_INFINITY,
     ...(pollSecs === undefined ? {} : { pollSecs }),
-    ...(best ? { best } : {}),
+    best,
     signal,
     log,
   });
@@ -86,7 +87,7 @@ export async function evaluateJob(
 }
 
 /** Where copies of the best checkpoints are kept. They are pinned; of the others only the newest stays. */
-export const bestIn = (dir: string, policy: BestPolicy, log: (line: string) => void) => ({
+export const bestIn = (dir: string, policy: BestPolicy, log: Log) => ({
   policy,
   saver: new Saver({ maxToKeep: 1, log }),
   directory: join(dir, 'best'),

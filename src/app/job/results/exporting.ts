@@ -64,7 +64,7 @@ export async function exportModel(job: JobDefinition, request: ExportRequest): P
     signal,
   });
   builder.addExtraAsset(ORIGIN_FILE, `${JSON.stringify({ job: job.name, ...origin }, null, 2)}\n`);
-  return await builder.save(signal ? { signal } : {});
+  return await builder.save({ signal });
 }
 
 /** Exports a new version to a directory, and removes all but the newest `keep` versions. */
@@ -72,7 +72,7 @@ async function exportVersion(
   job: JobDefinition,
   directory: string,
   keep: number,
-  request: Omit<ExportRequest, 'target'> & { readonly log: (line: string) => void },
+  request: Omit<ExportRequest, 'target'> & { readonly log: Log },
 ): Promise<string> {
   const target = join(directory, String(await nextVersion(directory, Date.now())));
   const path = await exportModel(job, { ...request, target });
@@ -96,7 +96,7 @@ function checkServing(job: JobDefinition, trained: Graph, log: Log): void {
   trainedVariables(shared, trained);
 }
 
-export interface JobExportsParts {
+export interface JobExportsOptions {
   readonly session: TrainingRunner & { readonly server?: Server };
   /** The task's own directory. */
   readonly dir: string;
@@ -110,7 +110,7 @@ export interface JobExportsParts {
 export class JobExports {
   readonly #job: JobDefinition;
   readonly #options: ExportOptions;
-  readonly #parts: JobExportsParts;
+  readonly #training: JobExportsOptions;
   readonly #schedule: ScheduledWork;
   readonly #directory: string;
   #step = 0;
@@ -119,16 +119,16 @@ export class JobExports {
   /** The last export of this process. */
   #last: { readonly step: number; readonly path: string } | undefined;
 
-  constructor(job: JobDefinition, options: ExportOptions, parts: JobExportsParts) {
+  constructor(job: JobDefinition, options: ExportOptions, training: JobExportsOptions) {
     this.#job = job;
     this.#options = options;
-    this.#parts = parts;
-    this.#directory = exportsIn(parts.dir, options.directory);
+    this.#training = training;
+    this.#directory = exportsIn(training.dir, options.directory);
     const { everySecs, everySteps } = options;
     this.#schedule = new ScheduledWork(new SaveSchedule(every({ secs: everySecs, steps: everySteps })), () =>
       this.#exportOrLog(),
     );
-    checkServing(job, parts.session.graph, parts.log);
+    checkServing(job, training.session.graph, training.log);
   }
 
   begin(step: number): void {
@@ -150,17 +150,17 @@ export class JobExports {
     if (interrupted) return undefined;
     this.#step = await this.#lastStep(step);
     // On a cluster other workers may have made steps while the last periodic export was written.
-    if (!this.#parts.session.server && this.#last?.step === step) return this.#last.path;
+    if (!this.#training.session.server && this.#last?.step === step) return this.#last.path;
     const [newest] = await versionsOf(this.#job.name, this.#directory);
     if (this.#first === this.#step && newest?.origin.step === this.#step) {
-      this.#parts.log(`the model of step ${this.#step} is exported already: ${newest.path}`);
+      this.#training.log(`the model of step ${this.#step} is exported already: ${newest.path}`);
       return newest.path;
     }
     try {
       return await this.#export();
     } catch (error) {
-      if (!this.#parts.signal?.aborted) throw error;
-      this.#parts.log('stopped before the model was exported: restart the job to export it');
+      if (!this.#training.signal?.aborted) throw error;
+      this.#training.log('stopped before the model was exported: restart the job to export it');
       return undefined;
     }
   }
@@ -172,13 +172,13 @@ export class JobExports {
 
   /** The global step after training. The last steps may be those of other workers. */
   async #lastStep(seen: number): Promise<number> {
-    const { session } = this.#parts;
+    const { session } = this.#training;
     if (!session.server) return seen;
     return (await readGlobalStep(session, { timeoutMs: READ_STEP_MS })) ?? seen;
   }
 
   async #exportOrLog(): Promise<void> {
-    const { recoveryGuard, log } = this.#parts;
+    const { recoveryGuard, log } = this.#training;
     if (!recoveryGuard.isStable) return;
     try {
       await this.#export();
@@ -193,7 +193,7 @@ export class JobExports {
   }
 
   async #export(): Promise<string> {
-    const { session, recoveryGuard, signal, log } = this.#parts;
+    const { session, recoveryGuard, signal, log } = this.#training;
     const begun = performance.now();
     const step = this.#step;
     const trained = session.graph;
@@ -224,14 +224,14 @@ export class BestExports {
   constructor(
     job: JobDefinition,
     policy: BestPolicy,
-    parts: Pick<JobExportsParts, 'session' | 'dir' | 'log'>,
+    training: Pick<JobExportsOptions, 'session' | 'dir' | 'log'>,
   ) {
     this.#job = job;
     this.#policy = policy;
-    this.#session = parts.session;
-    this.#directory = join(exportsIn(parts.dir, job.export?.directory), BEST);
-    this.#log = parts.log;
-    checkServing(job, parts.session.graph, parts.log);
+    this.#session = training.session;
+    this.#directory = join(exportsIn(training.dir, job.export?.directory), BEST);
+    this.#log = training.log;
+    checkServing(job, training.session.graph, training.log);
   }
 
   /** Exports the state of the session if it is better. A failure is only logged: evaluation continues. */

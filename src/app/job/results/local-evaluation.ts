@@ -2,7 +2,9 @@
  * Evaluates a job in the process that trains it, with the metrics, event files, best checkpoints and exports of an
  * evaluator task. The variables are copied between two steps; training continues while the copy is evaluated.
  */
+
 import { describeError, invalid, isShoalError, ShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';
 import { Session } from '../../../tensorflow/session/session.js';
 import { globalVariables } from '../../../tensorflow/variables/variable-scope.js';
@@ -26,14 +28,14 @@ import { evaluationsIn } from '../directory/task-directory.js';
 import { bestIn, evaluationGraph } from './evaluation.js';
 import { BestExports } from './exporting.js';
 
-export interface LocalEvaluationParts {
+export interface LocalEvaluationOptions {
   /** Runs between two steps of training. */
   readonly session: TrainingRunner;
   /** The directory of the task. */
   readonly dir: string;
   readonly writers: SummaryWriters;
   readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   /** Called with the error of an evaluation during training. */
   readonly onError: (error: unknown) => void;
 }
@@ -42,7 +44,7 @@ export interface LocalEvaluationParts {
 const EVERY_SECS = 60;
 
 export class LocalEvaluation implements AsyncDisposable {
-  readonly #parts: LocalEvaluationParts;
+  readonly #options: LocalEvaluationOptions;
   readonly #lastStep: number;
   readonly #schedule: ScheduledWork;
   readonly #session: Session;
@@ -54,19 +56,19 @@ export class LocalEvaluation implements AsyncDisposable {
   readonly #signal: AbortSignal;
   #last: { readonly step: number; readonly results: Results } | undefined;
 
-  constructor(job: JobDefinition, parts: LocalEvaluationParts) {
-    const { dir, log } = parts;
-    this.#parts = parts;
+  constructor(job: JobDefinition, options: LocalEvaluationOptions) {
+    const { dir, log } = options;
+    this.#options = options;
     this.#lastStep = job.train.lastStep;
     this.#schedule = new ScheduledWork(new SaveSchedule(every(intervalOf(job))), () =>
       this.#evaluateInBackground(),
     );
     const { graph, evaluation } = evaluationGraph(job);
     this.#evaluation = evaluation;
-    this.#signal = AbortSignal.any([parts.signal, this.#abandoned.signal]);
+    this.#signal = AbortSignal.any([options.signal, this.#abandoned.signal]);
     this.#session = Session.open({ graph });
     try {
-      this.#copy = copier(job.name, parts.session, this.#session);
+      this.#copy = copier(job.name, options.session, this.#session);
       const { best } = job.evaluate ?? {};
       this.#best = best && new BestCheckpoints({ ...bestIn(dir, best, log), copy: true, log });
       const exported = job.export?.best;
@@ -98,7 +100,7 @@ export class LocalEvaluation implements AsyncDisposable {
   async end(step: number): Promise<Results | undefined> {
     await this.abandon();
     if (this.#last?.step === step) return this.#last.results;
-    const { signal, log } = this.#parts;
+    const { signal, log } = this.#options;
     try {
       return await this.#evaluate(signal);
     } catch (error) {
@@ -114,13 +116,13 @@ export class LocalEvaluation implements AsyncDisposable {
     } catch (error) {
       if (isStopped(error, this.#signal)) return;
       // A mistake in the job is repeated by each evaluation.
-      if (!isShoalError(error) || error.code === 'SHOAL_INVALID_ARGUMENT') this.#parts.onError(error);
-      else this.#parts.log(`${describeError(error)}; training continues`);
+      if (!isShoalError(error) || error.code === 'SHOAL_INVALID_ARGUMENT') this.#options.onError(error);
+      else this.#options.log(`${describeError(error)}; training continues`);
     }
   }
 
   async #evaluate(signal: AbortSignal): Promise<Results> {
-    const { dir, writers, log } = this.#parts;
+    const { dir, writers, log } = this.#options;
     await this.#copy();
     const { step, results } = await evaluateState(this.#session, this.#evaluation, { signal, log }).catch(
       (error: unknown) => {
@@ -128,7 +130,7 @@ export class LocalEvaluation implements AsyncDisposable {
         const { code, message, hint } = error;
         throw new ShoalError(code, `An evaluation failed: ${message}`, {
           cause: error,
-          ...(hint && { hint }),
+          hint,
         });
       },
     );

@@ -1,7 +1,9 @@
 /** The checkpoints of a job: the chief saves at the start, periodically, and at the end, while training continues. */
+
 import { join, resolve } from 'node:path';
 import { describeError } from '../../../base/errors/errors.js';
 import { bytes, variablesLost } from '../../../base/text/format.js';
+import type { Log } from '../../../base/text/log.js';
 import { consistencyOf } from '../../../distributed/checkpoint/format/consistency.js';
 import type { Hold } from '../../../distributed/checkpoint/protocol/save.js';
 import {
@@ -34,7 +36,7 @@ const DIRECTORY = 'checkpoints';
 export interface JobCheckpointsOptions {
   /** The task's own directory. */
   readonly dir: string;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   /** Cancels a restore, which may wait for other tasks. */
   readonly signal?: AbortSignal;
   /** Called with an error of the job's `onSave`. */

@@ -1,5 +1,7 @@
 /** The hooks of a job: the job's own, and those behind `train.onNan`, `train.earlyStopping` and `callbacks`. */
+
 import { invalid } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import { EarlyStoppingHook } from '../../../training/train/hooks/early-stopping.js';
 import { NanTensorHook } from '../../../training/train/hooks/nan-tensor.js';
@@ -12,7 +14,7 @@ import type { TrainingGraph } from '../graph/training-graph.js';
 export interface JobHooksOptions {
   readonly isChief: boolean;
   readonly writers: SummaryWriters;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   /** The task that trains; default: none. */
   readonly task?: string;
 }
@@ -34,7 +36,7 @@ export async function jobHooks(
     const { output, ...options } = earlyStopping;
     hooks.push(new EarlyStoppingHook({ ...options, metric: watched(job, parts, output), isChief }));
   }
-  for (const hook of hooks) await hook.begin?.({ graph, writers, log, ...(task !== undefined && { task }) });
+  for (const hook of hooks) await hook.begin?.({ graph, writers, log, task });
   return hooks;
 }
 

@@ -1,4 +1,5 @@
 /** Runs a complete job in this process, without a cluster. */
+import type { Log } from '../../../base/text/log.js';
 import type { JobDefinition } from '../definition/define-job.js';
 import type { JobResult } from '../definition/job-result.js';
 import { jobDirectory, localDirectory } from '../directory/task-directory.js';
@@ -11,7 +12,7 @@ export interface RunInProcessOptions {
   /** Stops training after the current step; default: none. */
   readonly signal?: AbortSignal;
   /** Receives the log lines; default: none. */
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
   /** Called with the global step, at the start and after each step. @internal */
   readonly onStep?: (step: number) => void;
 }
@@ -22,5 +23,5 @@ export async function runInProcess(
 ): Promise<JobResult> {
   const { signal = new AbortController().signal, log = () => {} } = options;
   const { dir = localDirectory(jobDirectory(job.name)), onStep } = options;
-  return trainJob(job, buildTrainingGraph(job), { dir, signal, log, ...(onStep && { onStep }) });
+  return trainJob(job, buildTrainingGraph(job), { dir, signal, log, onStep });
 }

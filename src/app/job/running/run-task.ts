@@ -6,6 +6,7 @@
 
 import { describeError, isShoalError, ShoalError } from '../../../base/errors/errors.js';
 import { EXIT, exitCodeOf } from '../../../base/errors/exit-codes.js';
+import type { Log } from '../../../base/text/log.js';
 import type { ClusterConfig } from '../../../distributed/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../../distributed/cluster/spec/device-setter.js';
 import type { Security } from '../../../distributed/cluster/spec/security.js';
@@ -28,7 +29,7 @@ export interface RunTaskOptions {
   readonly dir: string;
   /** Stops the task; its reason is the name of the signal. */
   readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   readonly security?: Security;
   /** Workers that finished before this task started, and are not started again; default: none are known. */
   readonly finishedWorkers?: readonly TaskId[];

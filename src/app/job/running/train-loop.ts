@@ -1,5 +1,7 @@
 /** The training loop of a worker: runs steps until the last one, `inflight` at a time, and logs progress. */
+
 import { isShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import { isEndOfTokens } from '../../../tensorflow/optimizers/sync/sync-tokens.js';
 import type { Fetches, FetchResult } from '../../../tensorflow/session/fetches.js';
 import { endedAtOnce } from '../../../training/input/files/input-errors.js';
@@ -15,7 +17,7 @@ export interface TrainLoopOptions extends Pick<TrainOptions, 'lastStep' | 'infli
   /** Runs a training step. Fails with OUT_OF_RANGE at the end of the input. */
   readonly step: <const F extends Fetches>(fetches: F) => Promise<FetchResult<F>>;
   readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   readonly onStep: (step: number) => void;
   /** Whether a hook requested the end of training. */
   readonly isStopRequested: () => boolean;

@@ -70,7 +70,7 @@ export async function gatherCheckpoint(
       'SHOAL_NO_SPACE',
       `${bytes(total)} are needed, and ${target} has ${bytes(free)} free`,
     );
-  const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(onDamage && { onDamage }) });
+  const reader = new VerifiedReader(store, manifest, { namespace, signal, onDamage });
   let done = 0;
   const sourceOf = (entry: ManifestFile) => (offset: number) =>
     counted(fileSource(reader, entry)(offset), (size) => {

@@ -47,7 +47,7 @@ export async function pullCheckpoint(
   options: TransferOptions = {},
 ): Promise<string> {
   const { signal, onProgress, log } = options;
-  const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(log && { onDamage: log }) });
+  const reader = new VerifiedReader(store, manifest, { namespace, signal, onDamage: log });
   const total = manifest.files.reduce((sum, { size }) => sum + size, 0);
   const tag = `.pull-${manifest.attempt}-`;
   await makeDirectory(directory);

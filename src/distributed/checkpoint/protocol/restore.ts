@@ -95,7 +95,7 @@ async function restoreOnce(
 ): Promise<RestoreReport> {
   const { store, namespace, owner, log } = context;
   const { signal, strict = true, readsInput = false, last = new Set<string>() } = request;
-  const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(log && { onDamage: log }) });
+  const reader = new VerifiedReader(store, manifest, { namespace, signal, onDamage: log });
   const reading = (async () => {
     const bundle = await BundleReader.open(reader, manifest.prefix);
     return { index: bundle.index, input: readsInput ? await readInput(reader, manifest) : undefined };

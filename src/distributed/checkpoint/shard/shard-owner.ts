@@ -97,12 +97,7 @@ export class RemoteOwner implements ShardOwner {
   }
 
   async drop(attempt: string, { signal }: OwnerOptions = {}): Promise<void> {
-    await this.#task.order(
-      this.#owner,
-      ORDERS.drop,
-      { attempt },
-      { timeoutMs: 5000, ...(signal && { signal }) },
-    );
+    await this.#task.order(this.#owner, ORDERS.drop, { attempt }, { timeoutMs: 5000, signal });
   }
 
   async restore(request: ShardRestoreRequest, options: OwnerOptions = {}): Promise<RestoredShard> {

@@ -344,7 +344,7 @@ export async function readVariable(
   const { key, dtype, shape } = variable;
   const slice = sliceOf(variable);
   if (dtype === 'string') {
-    const values = await bundle.readStrings(key, { slice, ...(signal && { signal }) });
+    const values = await bundle.readStrings(key, { slice, signal });
     return Tensor.of(values as never, { dtype, shape });
   }
   for (const isDirect of [true, false]) {

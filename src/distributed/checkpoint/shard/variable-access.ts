@@ -134,5 +134,5 @@ export class SessionVariables extends OpAccess {
 }
 
 function defined({ signal, timeoutMs }: AccessOptions): RunOptions {
-  return { ...(signal ? { signal } : {}), ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+  return { signal, timeoutMs };
 }

@@ -6,8 +6,10 @@
  *
  * This cannot deadlock: the agents of the other tasks serve blobs from their start.
  */
+
 import { sleep } from '../../../base/async/deadline.js';
 import { isShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import type { HolderWait } from '../../../distributed/checkpoint/protocol/restore.js';
 import type { Survey } from '../../../distributed/checkpoint/reading/catalog.js';
 import type { Member } from '../../../distributed/cluster/membership/types.js';
@@ -23,7 +25,7 @@ export interface HoldersOptions {
   };
   readonly store: Pick<Store, 'stat'>;
   readonly waitMs: number;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 /** The checkpoints that a survey found, and who did not answer. */

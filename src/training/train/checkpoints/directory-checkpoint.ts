@@ -2,6 +2,7 @@
  * A checkpoint that a training directory names but the store does not have, as after training with Python's TensorFlow:
  * when it is restored, and how it is imported into the store.
  */
+
 import { join } from 'node:path';
 import {
   describeError,
@@ -11,6 +12,7 @@ import {
   type ShoalCode,
   ShoalError,
 } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Checkpoints } from '../../../distributed/checkpoint/checkpoints.js';
 import {
   type NamedCheckpoint,
@@ -24,7 +26,7 @@ import type { Store } from '../../../distributed/store/store.js';
 export interface DirectoryOptions {
   readonly directory: string;
   readonly job?: string;
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
 }
 
 /**

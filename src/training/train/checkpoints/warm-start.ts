@@ -3,8 +3,10 @@
  * because the job has no checkpoint of its own. On a cluster every ps gets its part through the store, so no other task
  * needs access to the chief's disk.
  */
+
 import { basename, dirname } from 'node:path';
 import { invalid } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import { newAttempt } from '../../../distributed/checkpoint/format/names.js';
 import {
   fullShapeOf,
@@ -29,7 +31,7 @@ export async function applyWarmStarts(
   runner: TrainingRunner,
   options: {
     readonly signal?: AbortSignal;
-    readonly log?: (line: string) => void;
+    readonly log?: Log;
   } = {},
 ): Promise<ReadonlySet<Variable>> {
   const done = new Set<Variable>();

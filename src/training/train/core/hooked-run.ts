@@ -40,7 +40,7 @@ export async function runWithHooks<const F extends Fetches>(
   const onMetadata = (given: RunMetadata) => {
     metadata = given;
   };
-  const runOptions = { ...options, ...(feeds ? { feeds } : {}), ...(trace ? { onMetadata } : {}) };
+  const runOptions = { ...options, feeds, onMetadata: trace ? onMetadata : undefined };
   const values = (await (admitted
     ? runAdmitted(session, all, runOptions, admitted)
     : session.attempt(all, runOptions))) as { caller: unknown; hooks: unknown[] };

@@ -2,6 +2,7 @@
 
 import { variablesLost } from '../../../base/text/format.js';
 import type { RunOptions } from '../../../tensorflow/session/runner.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import { initializeInOrder } from '../recovery/initialize-in-order.js';
 import type { RecoveryMode } from '../recovery/recovery-mode.js';
@@ -13,7 +14,7 @@ export interface ScaffoldValuesOptions {
   readonly checkpointDir: string | undefined;
   readonly recovery: RecoveryMode | undefined;
   readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 export function scaffoldValues(
@@ -23,9 +24,8 @@ export function scaffoldValues(
 ): TrainingValues {
   const { initOp, initFn, initFeedDict, localInitOp, localInitFeedDict } = scaffold;
   const { readyOp, readyForLocalInitOp } = scaffold;
-  const feeding = (feeds: RunOptions['feeds']): RunOptions => (feeds ? { feeds } : {});
   const initialize = async (missing: readonly Variable[]) => {
-    const feeds = feeding(initFeedDict);
+    const feeds = { feeds: initFeedDict };
     if (initOp) await runner.run(initOp, feeds);
     else if (options.recovery === 'partial')
       await runner.run(
@@ -41,9 +41,9 @@ export function scaffoldValues(
       options.checkpointDir === undefined || !runner.server
         ? undefined
         : scaffold.saver?.newestStep?.(runner, options.checkpointDir),
-    ...(initOp || initFn || initFeedDict ? { initialize } : {}),
+    initialize: initOp || initFn || initFeedDict ? initialize : undefined,
     localInit: async () => {
-      if (localInitOp) await runner.run(localInitOp, feeding(localInitFeedDict));
+      if (localInitOp) await runner.run(localInitOp, { feeds: localInitFeedDict });
     },
     readyOp,
     readyForLocalInitOp,

@@ -3,10 +3,12 @@
  * them, or in that of their copies, in a separate directory, if another process manages the originals. A file lists them,
  * so that a restarted process compares with the earlier ones.
  */
+
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { invalid } from '../../../base/errors/errors.js';
 import { makeDirectory } from '../../../base/files/directories.js';
+import type { Log } from '../../../base/text/log.js';
 import { isBetter, type Mode } from '../hooks/metric-comparison.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 import type { Results } from './evaluate.js';
@@ -30,7 +32,7 @@ export interface BestCheckpointsOptions {
   /** Saves copies to the directory, which its saver pins if it can; others its `maxToKeep` limits. Default: false. */
   readonly copy?: boolean;
   /** Receives log lines; default: none. */
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
 }
 
 export interface BestCheckpoint {

@@ -2,8 +2,10 @@
  * Read-only access to the checkpoints of a running job, for a process that does not train: it finds them through the
  * cluster, wherever their bytes are, and restores them into its own session.
  */
+
 import { basename, join } from 'node:path';
 import { invalid, ShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import { savedVariable } from '../../../distributed/checkpoint/format/saved-variable.js';
 import { restoreCheckpoint } from '../../../distributed/checkpoint/protocol/restore.js';
 import { listCheckpoints } from '../../../distributed/checkpoint/reading/catalog.js';
@@ -20,7 +22,7 @@ export interface CheckpointSourceOptions {
   readonly namespace: string;
   /** The variables to restore. Default: all global variables of the session's graph. */
   readonly variables?: readonly Variable[];
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
 }
 
 const OWNER = 'this process';

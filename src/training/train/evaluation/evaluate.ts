@@ -42,7 +42,7 @@ export async function evaluate(
   let done = 0;
   while (done < batches) {
     try {
-      await session.run(updates, { ...within, ...(feeds ? { feeds: feeds(done) } : {}) });
+      await session.run(updates, { ...within, feeds: feeds?.(done) });
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw error;
       break;

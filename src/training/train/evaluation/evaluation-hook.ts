@@ -1,4 +1,6 @@
 /** Evaluates in the training process every so many steps or seconds: writes summaries, keeps the best checkpoints. */
+
+import type { Log } from '../../../base/text/log.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
@@ -41,7 +43,7 @@ export class EvaluationHook extends SessionRunHook<Tensor<'int64'>> {
   readonly #timer: SecondOrStepTimer;
   #step!: Output<'int64'>;
   #writer: FileWriter | undefined;
-  #log!: (line: string) => void;
+  #log!: Log;
   #best: BestCheckpoints | undefined;
   #latest: { readonly step: number; readonly results: Results } | undefined;
   #running = false;

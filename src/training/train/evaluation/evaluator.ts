@@ -106,7 +106,7 @@ interface Found {
 
 async function newest(
   { saver, session, checkpointDir, signal }: EvaluatorOptions,
-  log: (line: string) => void,
+  log: Log,
 ): Promise<string | undefined> {
   try {
     return await saver.latest(session, checkpointDir, signal ? { signal } : {});
@@ -120,7 +120,7 @@ async function newest(
 async function tryCheckpoint(
   path: string,
   { saver, session, evaluation, signal }: EvaluatorOptions,
-  log: (line: string) => void,
+  log: Log,
 ): Promise<Found | undefined> {
   const within = signal ? { signal } : {};
   try {
@@ -141,7 +141,7 @@ async function tryCheckpoint(
 export async function evaluateState(
   session: TrainingRunner,
   evaluation: Evaluation,
-  { signal, log }: { readonly signal?: AbortSignal; readonly log: (line: string) => void },
+  { signal, log }: { readonly signal?: AbortSignal; readonly log: Log },
 ): Promise<{ readonly step: number; readonly results: Results }> {
   const globalStep = globalStepOf(session);
   if (!globalStep) throw new ShoalError('SHOAL_INVALID_ARGUMENT', 'An evaluator needs a global step');
@@ -166,11 +166,7 @@ export async function evaluateState(
 }
 
 /** Runs `work` while JavaScript sources feed the input from its beginning. */
-async function whileFed<T>(
-  session: TrainingRunner,
-  log: (line: string) => void,
-  work: () => Promise<T>,
-): Promise<T> {
+async function whileFed<T>(session: TrainingRunner, log: Log, work: () => Promise<T>): Promise<T> {
   const failures: unknown[] = [];
   const feeders = Feeders.of(session, { log, onError: (error) => void failures.push(error) });
   await feeders?.begin();
@@ -209,7 +205,7 @@ async function publish(
   { outputDir, onResults, session }: EvaluatorOptions,
   writers: SummaryWriters,
   best: BestCheckpoints | undefined,
-  log: (line: string) => void,
+  log: Log,
 ): Promise<void> {
   if (outputDir !== undefined) await writeResults(writers.get(outputDir), results, step);
   log(`evaluation of ${path}: ${describeResults(results)}`);

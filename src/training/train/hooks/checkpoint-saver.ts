@@ -8,6 +8,7 @@
 import { describeError, invalid } from '../../../base/errors/errors.js';
 import type { OrNull } from '../../../base/errors/null-options.js';
 import { knownOptions, type Names } from '../../../base/errors/option-names.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Hold } from '../../../distributed/checkpoint/protocol/save.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
@@ -102,7 +103,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   #saving: Promise<void> | undefined;
   #hasGraph = false;
   #isTidyDue = false;
-  #log!: (line: string) => void;
+  #log!: Log;
 
   constructor(given: OrNull<CheckpointSaverOptions>) {
     super();

@@ -3,7 +3,9 @@
  * the device of the global step; the hook of every worker reads the flag and stops too. Checkpoints do not contain the
  * flag: a job that is restarted with other settings continues training.
  */
+
 import { invalid } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Operation, Output, OutputLike } from '../../../tensorflow/graph/operation.js';
 import { constant } from '../../../tensorflow/ops/creation.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
@@ -46,7 +48,7 @@ export class EarlyStoppingHook extends SessionRunHook<EarlyStoppingResults> {
   #step!: Output<'int64'>;
   #flag!: Variable<'bool'>;
   #raise!: Operation;
-  #log!: (line: string) => void;
+  #log!: Log;
   #best: { readonly value: number; readonly step: number } | undefined;
   #over = false;
 
@@ -73,7 +75,7 @@ export class EarlyStoppingHook extends SessionRunHook<EarlyStoppingResults> {
         initialValue: () => constant(Tensor.of(false)),
         trainable: false,
         collections: [GraphKeys.localVariables],
-        ...(device ? { device } : {}),
+        device,
       });
       this.#raise = this.#flag.assign(Tensor.of(true));
     });

@@ -1,12 +1,14 @@
 /** Delays the first step of a worker until the global step has reached a value, so that workers start one by one. */
+
 import { sleep } from '../../../base/async/deadline.js';
+import type { Log } from '../../../base/text/log.js';
 import { currentStep, globalStepRead } from './global-step.js';
 import { type HookSetup, type SessionRunContext, SessionRunHook } from './session-run-hook.js';
 
 export class GlobalStepWaiterHook extends SessionRunHook {
   readonly #waitUntilStep: number;
   readonly #pollMs: number;
-  #log!: (line: string) => void;
+  #log!: Log;
   #hasStarted = false;
 
   /** Reads the global step every `pollMs`; default: 500. */

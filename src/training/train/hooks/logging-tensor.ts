@@ -3,6 +3,7 @@
 import { invalid } from '../../../base/errors/errors.js';
 import type { OrNull } from '../../../base/errors/null-options.js';
 import { knownOptions, type Names } from '../../../base/errors/option-names.js';
+import type { Log } from '../../../base/text/log.js';
 import type { OutputLike } from '../../../tensorflow/graph/operation.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -30,7 +31,7 @@ export interface LoggingTensorOptions {
   /** Formats the values; default: `tag = value`, separated by commas. */
   readonly formatter?: (values: TensorsByTag) => string;
   /** Receives the lines; default: the session's log. */
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
   /** A monotonic clock, in milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }
@@ -52,7 +53,7 @@ export class LoggingTensorHook extends SessionRunHook<TensorsByTag> {
   readonly #fetches: Readonly<Record<string, Watched>>;
   readonly #requested = new WeakSet<SessionRunContext>();
   #runs = 0;
-  #log!: (line: string) => void;
+  #log!: Log;
 
   constructor(given: OrNull<LoggingTensorOptions>) {
     super();

@@ -1,5 +1,7 @@
 /** Fails or stops training when the loss is NaN. */
+
 import { ShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import type { OutputLike } from '../../../tensorflow/graph/operation.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { getGlobalStep } from '../../../tensorflow/variables/global-step.js';
@@ -18,7 +20,7 @@ const READ_MS = 10_000;
 export class NanTensorHook extends SessionRunHook<Tensor> {
   readonly #loss: OutputLike | string;
   readonly #failOnNanLoss: boolean;
-  #log!: (line: string) => void;
+  #log!: Log;
   #task: string | undefined;
   #globalStep: Variable | undefined;
 
@@ -53,7 +55,7 @@ export class NanTensorHook extends SessionRunHook<Tensor> {
     const message = `The loss ${name} is NaN${await this.#at(context)}${where}: the model has diverged`;
     if (this.#failOnNanLoss) {
       throw new ShoalError('SHOAL_NAN', message, {
-        ...(this.#task !== undefined && { task: this.#task }),
+        task: this.#task,
         hint: 'Lower the learning rate, clip the gradients, or check the input.',
       });
     }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { OrNull } from '../../../base/errors/null-options.js';
 import { knownOptions, type Names } from '../../../base/errors/option-names.js';
 import { makeDirectory } from '../../../base/files/directories.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
@@ -44,7 +45,7 @@ export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
   readonly #requested = new WeakSet<SessionRunContext>();
   #step!: Output<'int64'>;
   #writer!: FileWriter;
-  #log!: (line: string) => void;
+  #log!: Log;
   #nextStep: number | undefined;
 
   constructor(given: OrNull<ProfilerOptions>) {

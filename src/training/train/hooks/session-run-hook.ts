@@ -9,6 +9,7 @@
  */
 
 import type { RunMetadata } from '../../../base/proto/generated/config_pb.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Feeds } from '../../../tensorflow/session/feeds.js';
 import type { Fetches } from '../../../tensorflow/session/fetches.js';
@@ -22,7 +23,7 @@ import type { SummaryWriters } from './summary-writers.js';
 export interface HookSetup {
   readonly graph: Graph;
   readonly writers: SummaryWriters;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   /** The task that trains, for messages; default: none, there is no cluster. */
   readonly task?: string;
   /** Aborted when training is interrupted; default: it cannot be. */

@@ -1,6 +1,8 @@
 /** Reports the steps per second of all workers together: in the log, and as the summary `global_step/sec`. */
+
 import type { OrNull } from '../../../base/errors/null-options.js';
 import { knownOptions, type Names } from '../../../base/errors/option-names.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
@@ -43,7 +45,7 @@ export class StepCounterHook extends SessionRunHook<Tensor<'int64'>> {
   #step!: Output<'int64'>;
   #tag = '';
   #writer: FileWriter | undefined;
-  #log!: (line: string) => void;
+  #log!: Log;
   #lastSeen: number | undefined;
   #unchangedRuns = 0;
 

@@ -1,6 +1,8 @@
 /** Runs the JavaScript sources that feed the datasets of a graph, next to its session. */
+
 import { withDeadline } from '../../../base/async/deadline.js';
 import { describeError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import { InputLost } from '../../input/dataset/fed-queue.js';
 import { type Feeding, INPUT_FEEDERS, startFeeders } from '../../input/dataset/generator.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -11,7 +13,7 @@ const STOP_MS = 5000;
 const BEGIN_MS = 60_000;
 
 export interface FeedersOptions {
-  readonly log: (line: string) => void;
+  readonly log: Log;
   /** A source has failed before the end of its records. */
   readonly onError: (error: unknown) => void;
 }

@@ -6,6 +6,7 @@
 import { setMaxListeners } from 'node:events';
 import { withDeadline } from '../../../base/async/deadline.js';
 import { hintLineOf, isShoalError, messageOf, ShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import type { ClusterServer } from '../../../distributed/cluster/runtime/cluster-server.js';
 import { parseTaskId } from '../../../distributed/cluster/spec/task-id.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
@@ -30,7 +31,7 @@ export interface LeasedInputOptions {
   /** Pauses steps for a snapshot. */
   readonly gate: StepGate | undefined;
   readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 /** What the run of a step reports. */

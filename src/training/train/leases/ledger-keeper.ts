@@ -2,9 +2,11 @@
  * Leased input: the ledger and the lease server on the chief, and the connection of every worker to them. The ledger is
  * saved, restored and reset together with the model.
  */
+
 import { serialQueue } from '../../../base/async/serial-queue.js';
 import { ShoalError } from '../../../base/errors/errors.js';
 import { count } from '../../../base/text/format.js';
+import type { Log } from '../../../base/text/log.js';
 import type { ClusterServer } from '../../../distributed/cluster/runtime/cluster-server.js';
 import { type TaskId, trains } from '../../../distributed/cluster/spec/task-id.js';
 import { LeaseClient } from '../../input/leases/lease-client.js';
@@ -38,7 +40,7 @@ export interface LedgerKeeperOptions {
   readonly stop: AbortSignal;
   /** Training is over: ends everything. */
   readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 /** The chief's part. */
@@ -215,7 +217,7 @@ export function connectInput(
     /** Called when the input has begun a lease session: the outcome of all earlier steps is known to the chief. */
     readonly onBegun: () => void;
     readonly signal: AbortSignal;
-    readonly log: (line: string) => void;
+    readonly log: Log;
   },
 ): void {
   if (keeper) {

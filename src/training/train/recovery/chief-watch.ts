@@ -1,4 +1,6 @@
 /** Logs on a worker that nothing is saved while the chief is lost, preempted or has failed: at once, and every minute. */
+
+import type { Log } from '../../../base/text/log.js';
 import type { Identity } from '../../../distributed/cluster/membership/map.js';
 import type { ClusterTask } from '../../../distributed/cluster/task/cluster-task.js';
 import type { FinishedWorkers } from '../../../distributed/cluster/task/finished-workers.js';
@@ -18,7 +20,7 @@ export interface ChiefWatchOptions {
   readonly task: Pick<ClusterTask, 'task' | 'chief' | 'events' | 'member'>;
   /** What is known about the end of workers. */
   readonly finished: Pick<FinishedWorkers, 'returns' | 'stopped'>;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 export class ChiefWatch implements Disposable {

@@ -326,7 +326,7 @@ export class Readiness {
 
   #within(timeoutMs: number): { timeoutMs: number; signal?: AbortSignal } {
     const { signal } = this.#options;
-    return { timeoutMs, ...(signal ? { signal } : {}) };
+    return { timeoutMs, signal };
   }
 }
 

@@ -278,7 +278,7 @@ export class RecoverableSession {
       return (await runner.run(fetches as Fetch, {
         ...(Number.isFinite(stepMs) ? { timeoutMs: stepMs } : {}),
         ...options,
-        ...(until ? { signal: until } : {}),
+        signal: until,
       })) as FetchResult<F>;
     } finally {
       either?.[Symbol.dispose]();

@@ -2,10 +2,12 @@
  * Separates work that needs a complete cluster, such as a save, from recoveries. A recovery aborts such work and waits
  * until it has ended, so no checkpoint of a partially restored state is saved.
  */
+
 import { setMaxListeners } from 'node:events';
 import { withDeadline } from '../../../base/async/deadline.js';
 import { joinSignals } from '../../../base/async/joined-signal.js';
 import { hintLineOf, ShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 
 /** How long aborted work may take to end before the recovery continues without it. */
 const END_MS = 15_000;
@@ -48,7 +50,7 @@ export class RecoveryGuard {
   }
 
   /** Aborts running work, and resolves when it has ended. */
-  async suspend(log?: (line: string) => void): Promise<void> {
+  async suspend(log?: Log): Promise<void> {
     this.#suspensions += 1;
     this.#lost?.abort('the cluster is being recovered');
     this.#lost = undefined;

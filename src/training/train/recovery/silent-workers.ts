@@ -3,10 +3,12 @@
  * unreachable from this task only, and still train: a snapshot without it would be inconsistent. It counts as paused
  * when it is unreachable from all ps too, because then it cannot change variables.
  */
+
 import * as v from 'valibot';
 import { sleep } from '../../../base/async/deadline.js';
 import { isShoalError, ShoalError } from '../../../base/errors/errors.js';
 import { validated } from '../../../distributed/cluster/agent/wire.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Identity } from '../../../distributed/cluster/membership/map.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import { parseTaskId, type TaskId, trains } from '../../../distributed/cluster/spec/task-id.js';
@@ -66,7 +68,7 @@ export class SilentWorkers {
   }
 
   /** Resolves when no ps reaches any silent worker; rejects when one still does after the time to detect a silence. */
-  async allUnreachable(signal: AbortSignal | undefined, log: (line: string) => void): Promise<void> {
+  async allUnreachable(signal: AbortSignal | undefined, log: Log): Promise<void> {
     for (const worker of [...this.#silent.keys()]) {
       const patience = AbortSignal.timeout(PATIENCE_MS);
       try {
@@ -82,7 +84,7 @@ export class SilentWorkers {
   }
 
   /** Resolves when no ps reaches the worker; rejects when it comes back, or when the signal aborts. */
-  async unreachable(worker: string, signal: AbortSignal, log: (line: string) => void): Promise<void> {
+  async unreachable(worker: string, signal: AbortSignal, log: Log): Promise<void> {
     for (let logged = ''; ; ) {
       const identity = this.#silent.get(worker);
       if (!identity)

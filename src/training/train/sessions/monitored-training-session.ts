@@ -143,8 +143,8 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
   const coordinator = new Coordinator({ log });
   const ending = new StepEnding(signal);
   try {
-    const task = server && { task: server.task.task };
-    for (const hook of hooks) await hook.begin?.({ graph, writers, log, ...task, ...(signal && { signal }) });
+    const task = server?.task.task;
+    for (const hook of hooks) await hook.begin?.({ graph, writers, log, task, signal });
     scaffold.finalize(graph, () => new Saver({ log }));
     const { checkpointDir, recovery, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
     const stop = ending.signal;

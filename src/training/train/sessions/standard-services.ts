@@ -1,6 +1,8 @@
 /** Background services of a supervisor's chief: checkpoints, summaries, steps per second. */
+
 import { dirname } from 'node:path';
 import { describeError, isShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import type { FileWriter } from '../../../tensorflow/summary/file-writer.js';
 import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
@@ -19,7 +21,7 @@ export interface StandardServicesOptions {
   readonly writer: FileWriter;
   /** Aborted when training is interrupted. */
   readonly signal: AbortSignal | undefined;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   readonly globalStep: Variable | undefined;
   readonly summaryOp: Output<'string'> | undefined;
   readonly saver: SaverLike | undefined;

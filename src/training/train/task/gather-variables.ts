@@ -10,6 +10,7 @@ import { copyFile, link, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { firstLineOf, isShoalError, ShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import { type ConsistencyOption, consistencyOf } from '../../../distributed/checkpoint/format/consistency.js';
 import { type Manifest, ManifestSchema } from '../../../distributed/checkpoint/format/manifest.js';
 import { fileBlob, newAttempt } from '../../../distributed/checkpoint/format/names.js';
@@ -68,7 +69,7 @@ export interface GathererOptions {
   readonly openStore: (url: string) => Store;
   /** The context of every save of this task; used on the chief. */
   readonly saving: () => Omit<SaveContext, 'store' | 'namespace' | 'now' | 'log'>;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 export class VariableGatherer {

@@ -2,8 +2,10 @@
  * The save before a ps leaves. A ps that is asked to stop requests it from the chief. The workers stay paused from the
  * snapshot until the ps is gone, so its successor continues where it stopped: no step is lost.
  */
+
 import * as v from 'valibot';
 import { firstLineOf, isShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
 import type { Hold } from '../../../distributed/checkpoint/protocol/save.js';
 import { validated } from '../../../distributed/cluster/agent/wire.js';
 import { type Identity, sameIdentity } from '../../../distributed/cluster/membership/map.js';
@@ -22,12 +24,12 @@ export type SaveNow = (hold: Hold) => Promise<number | undefined>;
 
 export class LeavingSave {
   readonly #task: ClusterTask;
-  readonly #log: (line: string) => void;
+  readonly #log: Log;
   #saveNow: SaveNow | undefined;
   /** The save after which the workers are still paused: another ps that leaves needs no other. */
   #held: Promise<Answer> | undefined;
 
-  constructor(task: ClusterTask, log: (line: string) => void) {
+  constructor(task: ClusterTask, log: Log) {
     this.#task = task;
     this.#log = log;
     task.onRequest(REQUEST, (payload, { from }) => {

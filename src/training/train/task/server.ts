@@ -151,7 +151,7 @@ export class Server extends ClusterServer {
   /** Serves as a ps. When it is asked to stop it has the chief save first, if the chief saves checkpoints. */
   override async join(options: JoinClusterOptions = {}): Promise<void> {
     const beforeLeave = (ms: number) => this.checkpoints.leavingSave.request(ms);
-    await super.join({ beforeLeave, ...(this.#log && { log: this.#log }), ...options });
+    await super.join({ beforeLeave, log: this.#log, ...options });
   }
 
   override async close(): Promise<void> {
@@ -191,7 +191,7 @@ export function configured(
 }
 
 /** Leaves the cluster when a program ends without `server.close()`. */
-function leaveAtExit(server: Server, log: (line: string) => void): void {
+function leaveAtExit(server: Server, log: Log): void {
   process.on('beforeExit', () => void server.close().catch((error: unknown) => log(describeError(error))));
   process.once('uncaughtExceptionMonitor', (error: unknown) => {
     if (!isShoalError(error, 'SHOAL_WORKERS_LOST') && !isShoalError(error, 'SHOAL_ABORTED')) return;

@@ -2,6 +2,7 @@
  * The step alarm of a task. The chief raises it on all tasks. It stays raised when another process of the chief takes over:
  * that one asks for it before it uses the values of the ps, goes back to the newest checkpoint, and then ends it.
  */
+
 import * as v from 'valibot';
 import {
   describeError,
@@ -11,6 +12,7 @@ import {
   type ShoalError,
 } from '../../../base/errors/errors.js';
 import { validated } from '../../../distributed/cluster/agent/wire.js';
+import type { Log } from '../../../base/text/log.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import type { ClusterTask } from '../../../distributed/cluster/task/cluster-task.js';
 import { StepAlarm, stepFell } from '../recovery/steps/step-alarm.js';
@@ -26,9 +28,9 @@ const Alarm = v.object({ message: v.pipe(v.string(), v.maxLength(2000)) });
 export class SharedStepAlarm extends StepAlarm implements Disposable {
   readonly #stop: () => void;
   readonly #task: ClusterTask;
-  readonly #log: (line: string) => void;
+  readonly #log: Log;
 
-  constructor(task: ClusterTask, log: (line: string) => void) {
+  constructor(task: ClusterTask, log: Log) {
     super();
     this.#task = task;
     this.#log = log;
@@ -80,7 +82,7 @@ export class SharedStepAlarm extends StepAlarm implements Disposable {
     return this.#task.members().filter(({ task, status }) => task !== this.#task.task && isPresent(status));
   }
 
-  async #report(task: ClusterTask, error: ShoalError, log: (line: string) => void): Promise<void> {
+  async #report(task: ClusterTask, error: ShoalError, log: Log): Promise<void> {
     const others = this.#others();
     const payload = { message: messageOf(error) };
     const asked = await Promise.allSettled(

@@ -3,9 +3,11 @@
  * and not of another, or may have applied a step without issuing tokens: every worker would then wait for a token
  * forever. So a restarted chief discards the gradients that were sent, and all workers send theirs again.
  */
+
 import { backoffMs } from '../../../../base/async/backoff.js';
 import { sleep } from '../../../../base/async/deadline.js';
 import { firstLineOf, isShoalError } from '../../../../base/errors/errors.js';
+import type { Log } from '../../../../base/text/log.js';
 import type { SyncReplicasOptimizer } from '../../../../tensorflow/optimizers/sync/sync-replicas.js';
 import type { Feeds } from '../../../../tensorflow/session/feeds.js';
 import type { Runner } from '../../../../tensorflow/session/runner.js';
@@ -14,7 +16,7 @@ export interface StartSyncOptions {
   /** The tokens of each worker, for the very first step or a later one; default: those of a complete cluster. */
   readonly tokens?: (isFirst: boolean) => Feeds;
   readonly signal?: AbortSignal;
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
 }
 
 const TIMEOUT_MS = 15_000;
@@ -28,10 +30,10 @@ export async function startSync(
   { tokens, signal, log }: StartSyncOptions = {},
 ): Promise<boolean> {
   const { wasStarted, wasClosed, initTokensOp, restartOp, markStartedOp } = optimizer;
-  const options = { timeoutMs: TIMEOUT_MS, ...(signal ? { signal } : {}) };
+  const options = { timeoutMs: TIMEOUT_MS, signal };
   const isRestart = (await runner.run(wasStarted, options)).toArray() as unknown as boolean;
   if (!isRestart) {
-    await runner.run([initTokensOp], { ...options, ...(tokens && { feeds: tokens(true) }) });
+    await runner.run([initTokensOp], { ...options, feeds: tokens?.(true) });
     await runner.run([markStartedOp], options);
     return true;
   }
@@ -42,7 +44,7 @@ export async function startSync(
   log?.('synchronous training was started before: all workers compute the gradients of this step again');
   for (let attempt = 1; ; attempt++) {
     try {
-      await runner.run([restartOp], { ...options, ...(tokens && { feeds: tokens(false) }) });
+      await runner.run([restartOp], { ...options, feeds: tokens?.(false) });
       return true;
     } catch (error) {
       // The run of an earlier chief may still wait for gradients, and TensorFlow serves waiting runs in order.

@@ -2,17 +2,18 @@
  * Synchronous training in a monitored session. Every worker starts at the step of the others. The chief applies the
  * gradients of the workers in the background. While a worker is absent, the others compute its gradients.
  */
+
 import { randomInt } from 'node:crypto';
 import { sleep, withDeadline } from '../../../../base/async/deadline.js';
 import { joinSignals } from '../../../../base/async/joined-signal.js';
 import { describeError, ShoalError } from '../../../../base/errors/errors.js';
+import type { Log } from '../../../../base/text/log.js';
 import type { TaskId } from '../../../../distributed/cluster/spec/task-id.js';
 import type { SyncReplicasOptimizer } from '../../../../tensorflow/optimizers/sync/sync-replicas.js';
 import type { Feeds } from '../../../../tensorflow/session/feeds.js';
 import type { Fetches, FetchResult } from '../../../../tensorflow/session/fetches.js';
 import type { RunOptions } from '../../../../tensorflow/session/runner.js';
 import { Tensor } from '../../../../tensorflow/tensor/tensor.js';
-import { globalStepOf } from '../../../../tensorflow/variables/global-step.js';
 import type { Coordinator } from '../../recovery/coordinator.js';
 import { readGlobalStep } from '../../recovery/read-global-step.js';
 import { isRecoverable } from '../../recovery/recoverable-session.js';
@@ -41,7 +42,7 @@ const LONGEST_APPLY_MS = 10_000;
 export interface SyncReplicasHookOptions {
   readonly isChief: boolean;
   /** Receives log lines; default: the log of the monitored session. */
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
   /** Cancels the start, also that after a recovery; default: none. @internal */
   readonly signal?: AbortSignal;
   /** After how long a step lacks a worker, if that is several times longer than the last one; default: 60 s. @internal */
@@ -53,7 +54,7 @@ export class SyncReplicasHook extends SessionRunHook {
   readonly #isChief: boolean;
   #signal: AbortSignal | undefined;
   readonly #stallMs: number;
-  #log: (line: string) => void;
+  #log: Log;
   #leading: Promise<void> | undefined;
   /** The synchronous steps that this chief has made, and the duration of the last one. */
   #steps = 0;

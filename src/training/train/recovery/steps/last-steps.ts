@@ -23,7 +23,7 @@ const LOOK_MS = 100;
 export interface LastStepsOptions {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 export interface FinishOptions {
