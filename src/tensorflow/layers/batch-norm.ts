@@ -21,7 +21,7 @@ import { GraphKeys } from '../variables/collections.js';
 import { type Initializer, onesInitializer, zerosInitializer } from '../variables/initializers.js';
 import type { Variable } from '../variables/variable.js';
 import { variable } from '../variables/variable-scope.js';
-import type { Training } from './dropout.js';
+import type { TrainingFlag } from './dropout.js';
 import { layerScope } from './layer-scope.js';
 import { regularize } from './regularizers.js';
 import { knownSize, layerOptions, NORM_NAMES, type NormOptions } from './weights.js';
@@ -30,7 +30,7 @@ export interface BatchNormOptions extends NormOptions {
   /** The decay of the moving averages; default: 0.99. */
   readonly momentum?: number;
   /** Whether to normalise by the batch and update the moving averages; default: false. */
-  readonly training?: Training;
+  readonly training?: TrainingFlag;
   /** The initializer of the moving mean, or its initial value; default: zeros. */
   readonly movingMeanInitializer?: Initializer | TensorLike;
   /** The initializer of the moving variance, or its initial value; default: ones. */
@@ -59,7 +59,7 @@ interface Normalisation {
   readonly movingMean: Output;
   readonly movingVariance: Output;
   readonly epsilon: number;
-  readonly training: Training;
+  readonly training: TrainingFlag;
 }
 
 /** The layer's result, and the mean and variance it used. */
@@ -117,7 +117,11 @@ function useFused({ x, axis }: Normalisation, asked: boolean | undefined): boole
 }
 
 /** The result of `inTraining` or `inInference`, selected when the graph is built or in each run. */
-function choose(training: Training, inTraining: () => Normalised, inInference: () => Normalised): Normalised {
+function choose(
+  training: TrainingFlag,
+  inTraining: () => Normalised,
+  inInference: () => Normalised,
+): Normalised {
   if (!isOutputLike(training)) return training ? inTraining() : inInference();
   return cond(
     asOutput(training, 'bool'),

@@ -20,13 +20,13 @@ import { graphFor } from './graph-for.js';
 import { layerOptions, OP_NAMES } from './weights.js';
 
 /** Whether the layer is in training mode: fixed when the graph is built, or a tensor evaluated in each run. */
-export type Training = boolean | OutputLike;
+export type TrainingFlag = boolean | OutputLike;
 
 export interface DropoutOptions extends OpOptions {
   /** The fraction of elements to drop, in [0, 1). Default: 0.5. */
   readonly rate?: number;
   /** Whether elements are dropped; default: false. */
-  readonly training?: Training;
+  readonly training?: TrainingFlag;
   /** The shape of the mask, broadcast to x: [batch, 1, channels] drops complete channels. Default: the shape of x. */
   readonly noiseShape?: Shape | Output;
   /** The seed of the mask; default: the graph's seed, else random. */

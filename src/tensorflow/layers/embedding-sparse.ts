@@ -17,7 +17,7 @@ import {
   partsOf,
 } from './embedding-lookup.js';
 import { graphFor } from './graph-for.js';
-import type { SparseTensor } from './sparse-tensor.js';
+import type { SparseTensor } from './sparse/sparse-tensor.js';
 
 /** `sum`: Σ w·row; `mean`: the sum divided by Σ w; `sqrtn`: the sum divided by √Σ w². */
 export type Combiner = 'sum' | 'mean' | 'sqrtn';

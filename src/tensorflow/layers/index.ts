@@ -22,8 +22,8 @@ export {
 export * as layers from './layers.js';
 export * as losses from './losses/index.js';
 export * as metrics from './metrics/index.js';
-export * as ragged from './ragged.js';
-export { RaggedTensor } from './ragged-tensor.js';
 export * as regularizers from './regularizers.js';
-export * as sparse from './sparse.js';
-export { SparseTensor, type SparseTensorParts } from './sparse-tensor.js';
+export * as ragged from './sparse/ragged.js';
+export { RaggedTensor } from './sparse/ragged-tensor.js';
+export * as sparse from './sparse/sparse.js';
+export { SparseTensor, type SparseTensorParts } from './sparse/sparse-tensor.js';

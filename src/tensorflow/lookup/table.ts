@@ -6,7 +6,7 @@
 import { invalid } from '../../base/errors/errors.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
-import { SparseTensor } from '../layers/sparse-tensor.js';
+import { SparseTensor } from '../layers/sparse/sparse-tensor.js';
 import { asOutput, constantIn, type Operand } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
 import { type DType, isInteger } from '../tensor/dtype.js';

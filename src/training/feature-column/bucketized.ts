@@ -1,7 +1,7 @@
 /** Numbers divided into buckets, [-∞, b₀), [b₀, b₁), …: dense as one-hot vectors, categorical as bucket numbers. */
 import { invalid } from '../../base/errors/errors.js';
 import type { Output } from '../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../tensorflow/layers/sparse/sparse-tensor.js';
 import * as raw from '../../tensorflow/ops/generated/index.js';
 import { Tensor } from '../../tensorflow/tensor/tensor.js';
 import type { Features } from '../input/dataset/parse-example.js';

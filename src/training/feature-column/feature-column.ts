@@ -3,7 +3,7 @@
  * A dense column gives numbers, a categorical one gives ids; a bucketized column is both.
  */
 import type { Output } from '../../tensorflow/graph/operation.js';
-import type { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
+import type { SparseTensor } from '../../tensorflow/layers/sparse/sparse-tensor.js';
 import type { PartitionedVariable } from '../../tensorflow/variables/partitioned.js';
 import type { Variable } from '../../tensorflow/variables/variable.js';
 import type { Features } from '../input/dataset/parse-example.js';

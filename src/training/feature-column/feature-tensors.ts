@@ -6,7 +6,7 @@ import { invalid } from '../../base/errors/errors.js';
 import { closestName } from '../../base/errors/option-names.js';
 import { currentGraph } from '../../tensorflow/graph/graph.js';
 import type { Output } from '../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../tensorflow/layers/sparse/sparse-tensor.js';
 import { concat } from '../../tensorflow/ops/arrays.js';
 import { asOutput, type Operand } from '../../tensorflow/ops/build.js';
 import * as raw from '../../tensorflow/ops/generated/index.js';

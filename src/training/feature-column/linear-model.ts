@@ -5,7 +5,7 @@ import { knownOptions, type Names } from '../../base/errors/option-names.js';
 import type { Output } from '../../tensorflow/graph/operation.js';
 import { type Combiner, safeEmbeddingLookupSparse } from '../../tensorflow/layers/embedding-sparse.js';
 import { takeScopeName } from '../../tensorflow/layers/layer-scope.js';
-import type { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
+import type { SparseTensor } from '../../tensorflow/layers/sparse/sparse-tensor.js';
 import { concat } from '../../tensorflow/ops/arrays.js';
 import * as raw from '../../tensorflow/ops/generated/index.js';
 import { addN, matMul } from '../../tensorflow/ops/math.js';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { Graph, tf } from '../../index.js';
-import { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../tensorflow/layers/sparse/sparse-tensor.js';
 
 const {
   bucketizedColumn,

@@ -3,7 +3,7 @@ import { invalid } from '../../base/errors/errors.js';
 import type { OrNull } from '../../base/errors/null-options.js';
 import { knownOptions, type Names } from '../../base/errors/option-names.js';
 import type { Output, OutputLike } from '../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../tensorflow/layers/sparse/sparse-tensor.js';
 import { asOutput } from '../../tensorflow/ops/build.js';
 import { cast } from '../../tensorflow/ops/math.js';
 import { type DType, isInteger } from '../../tensorflow/tensor/dtype.js';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askPython } from '../../../test/python.js';
 import { Graph, type Output, Session, type Tensor, tf } from '../../index.js';
-import { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../tensorflow/layers/sparse/sparse-tensor.js';
 import { MonitoredTrainingSession, Saver } from '../train/index.js';
 import { type ColumnCall, columnCases, type FeatureSpec } from './testing/cases.js';
 

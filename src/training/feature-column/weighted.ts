@@ -2,7 +2,7 @@
 import { invalid } from '../../base/errors/errors.js';
 import type { OrNull } from '../../base/errors/null-options.js';
 import { knownOptions, type Names } from '../../base/errors/option-names.js';
-import { SparseTensor } from '../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../tensorflow/layers/sparse/sparse-tensor.js';
 import * as raw from '../../tensorflow/ops/generated/index.js';
 import { type DType, isFloating } from '../../tensorflow/tensor/dtype.js';
 import { type Features, varLenFeature } from '../input/dataset/parse-example.js';

@@ -2,7 +2,7 @@
 import { invalid } from '../../../base/errors/errors.js';
 import { closestName, type Names } from '../../../base/errors/option-names.js';
 import type { OutputLike } from '../../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import { CombinedOptimizer } from '../../../tensorflow/optimizers/combined.js';
 import { Optimizer } from '../../../tensorflow/optimizers/optimizer.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';

@@ -5,7 +5,7 @@ import { checkGatherMode, type GatherMode } from '../../../distributed/checkpoin
 import type { ConsistencyOption } from '../../../distributed/checkpoint/format/consistency.js';
 import { DEFAULT_ENGINE, type EngineKind } from '../../../distributed/cluster/spec/config.js';
 import type { Output, OutputLike } from '../../../tensorflow/graph/operation.js';
-import type { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import type { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import type { Operand } from '../../../tensorflow/ops/build.js';
 import type { OptimizerEntry } from '../../../tensorflow/optimizers/combined.js';
 import type { Optimizer } from '../../../tensorflow/optimizers/optimizer.js';

@@ -2,7 +2,7 @@
 import { invalid } from '../../../base/errors/errors.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Output, OutputLike } from '../../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import { getOrCreateGlobalStep } from '../../../tensorflow/variables/global-step.js';
 import { nodesOf, reach } from '../../../training/saved-model/graph/prune-graph.js';
 import type { SignatureDefMap } from '../../../training/saved-model/signatures/check-signatures.js';

@@ -2,7 +2,7 @@
 import { invalid } from '../../../base/errors/errors.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import { placeholder } from '../../../tensorflow/ops/creation.js';
 import { type Features, parseExample } from '../../../training/input/dataset/parse-example.js';
 import { inputName } from '../definition/call-model.js';

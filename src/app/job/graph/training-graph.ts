@@ -3,7 +3,7 @@
 import type { DeviceScope } from '../../../tensorflow/graph/device.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import { asOutput } from '../../../tensorflow/ops/build.js';
 import { constant } from '../../../tensorflow/ops/creation.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';

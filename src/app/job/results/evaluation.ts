@@ -12,7 +12,7 @@ import type { Log } from '../../../base/text/log.js';
 import { trains } from '../../../distributed/cluster/spec/task-id.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import { mean } from '../../../tensorflow/layers/metrics/index.js';
-import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import { Session } from '../../../tensorflow/session/session.js';
 import { getOrCreateGlobalStep } from '../../../tensorflow/variables/global-step.js';
 import { Dataset } from '../../../training/input/dataset/dataset.js';

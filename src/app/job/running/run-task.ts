@@ -17,9 +17,9 @@ import type { JobResult } from '../definition/job-result.js';
 import { EndedJobWatch, isAlone } from '../directory/ended-job.js';
 import { blobsIn } from '../directory/task-directory.js';
 import { buildTrainingGraph } from '../graph/training-graph.js';
-import { StartAborted } from '../job-end.js';
 import { evaluateJob } from '../results/evaluation.js';
 import { describeResult } from './describe-outputs.js';
+import { StartAborted } from './job-end.js';
 import { isPreempted, stoppedCode } from './preemption.js';
 import { trainJob } from './train-job.js';
 

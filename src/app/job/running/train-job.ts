@@ -20,9 +20,9 @@ import type { JobDefinition } from '../definition/define-job.js';
 import type { JobResult, LoopResult } from '../definition/job-result.js';
 import { findEndOfJob } from '../directory/ended-job.js';
 import type { TrainingGraph } from '../graph/training-graph.js';
-import { JobEnd, LastStepsLost, StartAborted } from '../job-end.js';
-import { JobServices } from '../job-services.js';
+import { JobEnd, LastStepsLost, StartAborted } from './job-end.js';
 import { jobHooks } from './job-hooks.js';
+import { JobServices } from './job-services.js';
 import { trainLoop } from './train-loop.js';
 
 export interface TrainJobOptions {

@@ -8,7 +8,7 @@ import { encodeExample } from '../../../tensorflow/formats/example/encode.js';
 import { TFRecordWriter } from '../../../tensorflow/formats/tfrecord/writer.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import { constant, equal, fill, less, mod, mul, reshape } from '../../../tensorflow/ops/index.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import * as data from '../data.js';

@@ -2,7 +2,7 @@
 import { invalid } from '../../../base/errors/errors.js';
 import { currentGraph } from '../../../tensorflow/graph/graph.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import { asOutput, constantIn, type Operand } from '../../../tensorflow/ops/build.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';
 import type { DType } from '../../../tensorflow/tensor/dtype.js';

@@ -4,7 +4,7 @@ import { invalid } from '../../../base/errors/errors.js';
 import { currentGraph } from '../../../tensorflow/graph/graph.js';
 import { Output } from '../../../tensorflow/graph/operation.js';
 import { activeScope } from '../../../tensorflow/graph/scope.js';
-import type { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import type { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';
 import type { TensorLike } from '../../../tensorflow/tensor/tensor.js';
 import { Dataset, int64 } from './dataset.js';

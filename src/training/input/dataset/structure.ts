@@ -6,7 +6,7 @@
  */
 import { invalid } from '../../../base/errors/errors.js';
 import { isOutputLike, type Output, type OutputLike } from '../../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import { asOutput } from '../../../tensorflow/ops/build.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';
 import type { DType } from '../../../tensorflow/tensor/dtype.js';

@@ -3,7 +3,7 @@
 import { invalid } from '../../../base/errors/errors.js';
 import { type OrNull, withoutNull } from '../../../base/errors/null-options.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import { gather, reshape, slice } from '../../../tensorflow/ops/arrays.js';
 import { asOutput } from '../../../tensorflow/ops/build.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';

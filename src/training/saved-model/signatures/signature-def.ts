@@ -9,7 +9,7 @@ import {
   TensorInfoSchema,
 } from '../../../base/proto/generated/model_pb.js';
 import { isOutputLike, type OutputLike } from '../../../tensorflow/graph/operation.js';
-import { SparseTensor } from '../../../tensorflow/layers/sparse-tensor.js';
+import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
 import { type DType, dtypeFromNumber, dtypeNumber } from '../../../tensorflow/tensor/dtype.js';
 import type { PartialShape } from '../../../tensorflow/tensor/shape.js';
 import { signatureConstants as keys } from './constants.js';

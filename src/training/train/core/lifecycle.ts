@@ -10,7 +10,14 @@
  * later ones are its consequences.
  */
 
-export type Phase = 'open' | 'ready' | 'stopping' | 'last save' | 'end hooks' | 'closing' | 'finished';
+export type LifecyclePhase =
+  | 'open'
+  | 'ready'
+  | 'stopping'
+  | 'last save'
+  | 'end hooks'
+  | 'closing'
+  | 'finished';
 
 export type Work =
   /** No step begins any more, and those in flight end. */
@@ -41,7 +48,7 @@ export interface EndPolicy {
 }
 
 export interface Lifecycle {
-  readonly phase: Phase;
+  readonly phase: LifecyclePhase;
   readonly policy: EndPolicy;
   /** The work that is being done, and what may follow it. */
   readonly work: readonly Work[];
@@ -121,7 +128,7 @@ function isDue({ errors, isUnsaved, policy }: Lifecycle, work: Work): boolean {
   }
 }
 
-function phaseOf(work: Work, { loopsEnd }: EndPolicy): Phase {
+function phaseOf(work: Work, { loopsEnd }: EndPolicy): LifecyclePhase {
   switch (work) {
     case 'end loops':
       return loopsEnd === 'before save' ? 'stopping' : 'closing';

@@ -1,14 +1,14 @@
 /** Opens the session that trains: over the cluster, on a TensorFlow server, or in this process. It does not recover. */
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { ConfigProtoSchema } from '../../../base/proto/generated/config_pb.js';
+import type { Log } from '../../../base/text/log.js';
 import { Session } from '../../../tensorflow/session/session.js';
-import { globalStepOf } from '../../../tensorflow/variables/global-step.js';
+import { type Counted, globalStepOf } from '../../../tensorflow/variables/global-step.js';
 import type { InputRelease } from '../../input/dataset/release.js';
 import type { RecoveryGuard } from '../recovery/recovery-guard.js';
 import { ReplacedVariables } from '../recovery/replaced-variables.js';
 import type { Server } from '../task/server.js';
 import type { TrainingRunner } from '../task/training-runner.js';
-import type { OpenTrainingOptions } from './open-training.js';
 
 export interface OpenedRunner {
   readonly runner: TrainingRunner;
@@ -17,13 +17,17 @@ export interface OpenedRunner {
   readonly close: () => Promise<void>;
 }
 
-type RunnerOptions = Pick<
-  OpenTrainingOptions,
-  'graph' | 'globalStep' | 'server' | 'master' | 'config' | 'maxWaitMs' | 'signal' | 'log'
->;
+export interface OpenRunnerOptions extends Counted {
+  readonly server?: Server;
+  readonly master?: string;
+  readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
+  readonly maxWaitMs?: number;
+  readonly signal: AbortSignal;
+  readonly log: Log;
+}
 
 export async function openRunner(
-  options: RunnerOptions,
+  options: OpenRunnerOptions,
   recoveryGuard: RecoveryGuard,
   inputRelease: InputRelease,
 ): Promise<OpenedRunner> {
@@ -37,7 +41,7 @@ export async function openRunner(
 
 function openOnCluster(
   server: Server,
-  options: RunnerOptions,
+  options: OpenRunnerOptions,
   recoveryGuard: RecoveryGuard,
   { beforeClose }: InputRelease,
 ): OpenedRunner {
@@ -68,4 +72,4 @@ function openOnCluster(
   return { runner, replaced, close: () => session.close() };
 }
 
-const configOf = ({ config }: RunnerOptions) => config && create(ConfigProtoSchema, config);
+const configOf = ({ config }: OpenRunnerOptions) => config && create(ConfigProtoSchema, config);

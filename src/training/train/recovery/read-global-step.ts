@@ -2,8 +2,7 @@
  * Reads the global step of a training, for all that need its current value, and reports it to the server of the task, for
  * the status and for the steps that a loss costs. A value fetched within a training step may be from before its update.
  */
-import type { Runner } from '../../../tensorflow/session/runner.js';
-import type { RunOptions } from '../../../tensorflow/session/session.js';
+import type { Runner, RunOptions } from '../../../tensorflow/session/runner.js';
 import { type Counted, globalStepOf } from '../../../tensorflow/variables/global-step.js';
 
 /** How long a read may take that no training step waits for. */

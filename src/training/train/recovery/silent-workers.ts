@@ -7,8 +7,8 @@
 import * as v from 'valibot';
 import { sleep } from '../../../base/async/deadline.js';
 import { isShoalError, ShoalError } from '../../../base/errors/errors.js';
-import { validated } from '../../../distributed/cluster/agent/wire.js';
 import type { Log } from '../../../base/text/log.js';
+import { validated } from '../../../distributed/cluster/agent/wire.js';
 import type { Identity } from '../../../distributed/cluster/membership/map.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import { parseTaskId, type TaskId, trains } from '../../../distributed/cluster/spec/task-id.js';

@@ -11,8 +11,8 @@ import {
   messageOf,
   type ShoalError,
 } from '../../../base/errors/errors.js';
-import { validated } from '../../../distributed/cluster/agent/wire.js';
 import type { Log } from '../../../base/text/log.js';
+import { validated } from '../../../distributed/cluster/agent/wire.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import type { ClusterTask } from '../../../distributed/cluster/task/cluster-task.js';
 import { StepAlarm, stepFell } from '../recovery/steps/step-alarm.js';

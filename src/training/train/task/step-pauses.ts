@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import { isShoalError, ShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
 import type { PauseControl, PauseOptions } from '../../../distributed/checkpoint/protocol/save.js';
-import { checked } from '../../../distributed/cluster/agent/wire.js';
+import { validated } from '../../../distributed/cluster/agent/wire.js';
 import { compareIdentity, type Identity } from '../../../distributed/cluster/membership/map.js';
 import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import { type TaskId, trains } from '../../../distributed/cluster/spec/task-id.js';
@@ -50,12 +50,12 @@ export class StepPauses {
     this.#log = log;
     this.#silent = new SilentWorkers(task);
     task.onOrder(PAUSE, async (payload, { from, work }) => {
-      const pause = checked(PauseSchema, payload, 'order');
+      const pause = validated(PauseSchema, payload, 'order');
       work.signal.addEventListener('abort', () => this.gate.resume(pause.token), { once: true });
       await this.#pause(pause, from);
       return null;
     });
-    task.onOrder(RESUME, (payload) => this.#resume(checked(ResumeSchema, payload, 'order').token));
+    task.onOrder(RESUME, (payload) => this.#resume(validated(ResumeSchema, payload, 'order').token));
     // The process of a chief that has left takes no snapshot any more. That of one that was replaced is refused by tasks
     // that know of its successor. A process may raise its own incarnation.
     this.#unwatchChief = task.events.on('*', (event) => {

@@ -2,23 +2,23 @@
  * The end of a job's training: the last checkpoint, the record that the job has ended, then export, evaluation and
  * outputs. `Training` calls its parts in the order of every training.
  */
-import { abortError } from '../../base/async/deadline.js';
-import { describeError, ShoalError } from '../../base/errors/errors.js';
-import type { Log } from '../../base/text/log.js';
-import type { Hold } from '../../distributed/checkpoint/protocol/save.js';
-import type { EndPolicy } from '../../training/train/core/lifecycle.js';
-import type { OpenedTraining } from '../../training/train/core/open-training.js';
-import type { Face } from '../../training/train/core/training.js';
-import type { SessionRunHook } from '../../training/train/hooks/session-run-hook.js';
-import { SyncReplicasHook } from '../../training/train/hooks/sync/sync-replicas.js';
-import type { Coordinator } from '../../training/train/recovery/coordinator.js';
-import type { StepEnding } from '../../training/train/recovery/steps/step-ending.js';
-import type { JobDefinition } from './definition/define-job.js';
-import type { JobResult, LoopResult } from './definition/job-result.js';
-import type { TrainingGraph } from './graph/training-graph.js';
+import { abortError } from '../../../base/async/deadline.js';
+import { describeError, ShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
+import type { Hold } from '../../../distributed/checkpoint/protocol/save.js';
+import type { EndPolicy } from '../../../training/train/core/lifecycle.js';
+import type { OpenedTraining } from '../../../training/train/core/open-training.js';
+import type { Face } from '../../../training/train/core/training.js';
+import type { SessionRunHook } from '../../../training/train/hooks/session-run-hook.js';
+import { SyncReplicasHook } from '../../../training/train/hooks/sync/sync-replicas.js';
+import type { Coordinator } from '../../../training/train/recovery/coordinator.js';
+import type { StepEnding } from '../../../training/train/recovery/steps/step-ending.js';
+import type { JobDefinition } from '../definition/define-job.js';
+import type { JobResult, LoopResult } from '../definition/job-result.js';
+import type { TrainingGraph } from '../graph/training-graph.js';
 import type { JobServices } from './job-services.js';
-import { isPreempted } from './running/preemption.js';
-import { unlessInputIsOver } from './running/train-loop.js';
+import { isPreempted } from './preemption.js';
+import { unlessInputIsOver } from './train-loop.js';
 
 /** The other workers stay paused until a preempted chief has left: its leave message ends the pause. */
 const UNTIL_LEFT: Hold = { ms: 60_000, until: new Promise(() => {}) };

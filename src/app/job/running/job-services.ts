@@ -2,16 +2,16 @@
  * What a job does beside its steps: checkpoints, exports, evaluations and event files. On a cluster they are the chief's.
  * A job without one of them does not load its module.
  */
-import { describeError } from '../../base/errors/errors.js';
-import type { Log } from '../../base/text/log.js';
-import type { OpenedTraining } from '../../training/train/core/open-training.js';
-import type { SessionRunHook } from '../../training/train/hooks/session-run-hook.js';
-import { SummaryWriters } from '../../training/train/hooks/summary-writers.js';
-import type { JobDefinition } from './definition/define-job.js';
-import type { TrainingGraph } from './graph/training-graph.js';
-import type { JobExports } from './results/exporting.js';
-import type { LocalEvaluation } from './results/local-evaluation.js';
-import type { JobCheckpoints } from './running/checkpointing.js';
+import { describeError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
+import type { OpenedTraining } from '../../../training/train/core/open-training.js';
+import type { SessionRunHook } from '../../../training/train/hooks/session-run-hook.js';
+import { SummaryWriters } from '../../../training/train/hooks/summary-writers.js';
+import type { JobDefinition } from '../definition/define-job.js';
+import type { TrainingGraph } from '../graph/training-graph.js';
+import type { JobExports } from '../results/exporting.js';
+import type { LocalEvaluation } from '../results/local-evaluation.js';
+import type { JobCheckpoints } from './checkpointing.js';
 
 export interface JobServicesOptions {
   readonly isChief: boolean;
@@ -27,8 +27,8 @@ export interface JobServicesOptions {
 
 /** Modules are loaded at the start, not when they are needed: the package may be replaced while the job runs. */
 interface Modules {
-  readonly exporting: typeof import('./results/exporting.js') | undefined;
-  readonly evaluating: typeof import('./results/local-evaluation.js') | undefined;
+  readonly exporting: typeof import('../results/exporting.js') | undefined;
+  readonly evaluating: typeof import('../results/local-evaluation.js') | undefined;
 }
 
 export class JobServices implements AsyncDisposable {
@@ -65,13 +65,13 @@ export class JobServices implements AsyncDisposable {
     const { checkpoint } = job.train;
     const checkpoints =
       checkpoint && isChief
-        ? new (await import('./running/checkpointing.js')).JobCheckpoints(job, checkpoint, options)
+        ? new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, options)
         : undefined;
     const modules: Modules = {
-      exporting: job.export && isChief ? await import('./results/exporting.js') : undefined,
-      evaluating: job.evaluate && !isClustered ? await import('./results/local-evaluation.js') : undefined,
+      exporting: job.export && isChief ? await import('../results/exporting.js') : undefined,
+      evaluating: job.evaluate && !isClustered ? await import('../results/local-evaluation.js') : undefined,
     };
-    const summarizing = summaryOp && isChief ? await import('./graph/summaries.js') : undefined;
+    const summarizing = summaryOp && isChief ? await import('../graph/summaries.js') : undefined;
     return new JobServices(job, options, modules, checkpoints, (writers) =>
       summarizing && summaryOp
         ? summarizing.summaryHooks({ ...job.train.summaries, graph, summaryOp, dir, writers })

@@ -1,11 +1,11 @@
 /** A sparse tensor of the graph: the indices and values of its elements. */
-import { invalid } from '../../base/errors/errors.js';
-import type { Output } from '../graph/operation.js';
-import { gather, reshape } from '../ops/arrays.js';
-import { asOutput, type Operand } from '../ops/build.js';
-import { placeholder } from '../ops/creation.js';
-import * as raw from '../ops/generated/index.js';
-import type { DType } from '../tensor/dtype.js';
+import { invalid } from '../../../base/errors/errors.js';
+import type { Output } from '../../graph/operation.js';
+import { gather, reshape } from '../../ops/arrays.js';
+import { asOutput, type Operand } from '../../ops/build.js';
+import { placeholder } from '../../ops/creation.js';
+import * as raw from '../../ops/generated/index.js';
+import type { DType } from '../../tensor/dtype.js';
 
 export interface SparseTensorParts {
   /** [number of elements, rank], int64, in row-major order. */

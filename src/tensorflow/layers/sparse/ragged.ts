@@ -1,11 +1,11 @@
 /** `tf.ragged`: ragged tensors from lists, and their reductions, under TensorFlow's names. */
-import { invalid } from '../../base/errors/errors.js';
-import type { Output } from '../graph/operation.js';
-import { constant } from '../ops/creation.js';
-import * as raw from '../ops/generated/index.js';
-import { cast, div } from '../ops/math.js';
-import type { DType } from '../tensor/dtype.js';
-import type { NestedValue, Scalar } from '../tensor/literal.js';
+import { invalid } from '../../../base/errors/errors.js';
+import type { Output } from '../../graph/operation.js';
+import { constant } from '../../ops/creation.js';
+import * as raw from '../../ops/generated/index.js';
+import { cast, div } from '../../ops/math.js';
+import type { DType } from '../../tensor/dtype.js';
+import type { NestedValue, Scalar } from '../../tensor/literal.js';
 import { RaggedTensor } from './ragged-tensor.js';
 
 /** Nested lists, of any lengths. */

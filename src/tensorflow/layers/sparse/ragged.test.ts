@@ -1,9 +1,9 @@
 /** `tf.ragged`, `tf.sparse` and the functions of `tf.strings` that return rows: their values are TensorFlow's. */
 import { expect, test } from 'vitest';
-import { askPython } from '../../../test/python.js';
-import { Graph, type Output, Session, type Tensor, tf } from '../../index.js';
+import { askPython } from '../../../../test/python.js';
+import { Graph, type Output, Session, type Tensor, tf } from '../../../index.js';
 
-const PROGRAM = new URL('./testing/ragged.py', import.meta.url);
+const PROGRAM = new URL('../testing/ragged.py', import.meta.url);
 type Value = Output | tf.SparseTensor | tf.RaggedTensor | readonly Value[];
 
 function cases(): Record<string, Value> {

@@ -2,13 +2,13 @@
  * A ragged tensor of the graph: rows of different lengths, as all their values and where each row begins. Values may be
  * ragged themselves. Its parts are ordinary tensors: fetch `flatValues` and `rowSplits`.
  */
-import { invalid } from '../../base/errors/errors.js';
-import type { Output } from '../graph/operation.js';
-import { concat, gather, reshape, stack } from '../ops/arrays.js';
-import { asOutput, type Operand } from '../ops/build.js';
-import * as raw from '../ops/generated/index.js';
-import type { DType } from '../tensor/dtype.js';
-import { Tensor } from '../tensor/tensor.js';
+import { invalid } from '../../../base/errors/errors.js';
+import type { Output } from '../../graph/operation.js';
+import { concat, gather, reshape, stack } from '../../ops/arrays.js';
+import { asOutput, type Operand } from '../../ops/build.js';
+import * as raw from '../../ops/generated/index.js';
+import type { DType } from '../../tensor/dtype.js';
+import { Tensor } from '../../tensor/tensor.js';
 import { SparseTensor } from './sparse-tensor.js';
 
 const int64 = (value: number): Tensor => Tensor.of(BigInt(value), { dtype: 'int64' });

@@ -1,12 +1,12 @@
 /** `tf.sparse`: TensorFlow's functions of sparse tensors under its names. */
-import type { OrNull } from '../../base/errors/null-options.js';
-import { withoutNull } from '../../base/errors/null-options.js';
-import type { Output } from '../graph/operation.js';
-import { gather, concat as join, reshape as reshaped } from '../ops/arrays.js';
-import { asOutput, type Operand } from '../ops/build.js';
-import * as raw from '../ops/generated/index.js';
-import type { DType } from '../tensor/dtype.js';
-import { Tensor } from '../tensor/tensor.js';
+import type { OrNull } from '../../../base/errors/null-options.js';
+import { withoutNull } from '../../../base/errors/null-options.js';
+import type { Output } from '../../graph/operation.js';
+import { gather, concat as join, reshape as reshaped } from '../../ops/arrays.js';
+import { asOutput, type Operand } from '../../ops/build.js';
+import * as raw from '../../ops/generated/index.js';
+import type { DType } from '../../tensor/dtype.js';
+import { Tensor } from '../../tensor/tensor.js';
 import { SparseTensor } from './sparse-tensor.js';
 
 export { SparseTensor };
