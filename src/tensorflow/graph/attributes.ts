@@ -54,66 +54,49 @@ export function attrSetter(op: string, name: string, type: string, value: AttrVa
   const values = (list ? [...(value as Iterable<AttrValue>)] : [value]) as readonly AttrValue[];
   const length = values.length;
 
+  const each = <T>(expected: string, convert: (value: AttrValue) => T | undefined): readonly T[] =>
+    converted(values, convert, () => wrong(expected));
+
   switch (base) {
     case 'int': {
-      const ints = BigInt64Array.from(values, (v) => {
-        if (typeof v === 'bigint' && BigInt.asIntN(64, v) === v) return v;
-        if (typeof v === 'number' && Number.isSafeInteger(v)) return BigInt(v);
-        throw wrong('a 64-bit integer');
-      });
+      const ints = BigInt64Array.from(each('a 64-bit integer', toInt64));
       if (list) return (d) => C().TF_SetAttrIntList(d, name, ints, length);
       return (d) => C().TF_SetAttrInt(d, name, ints[0] as bigint);
     }
     case 'float': {
-      const floats = Float32Array.from(values, (v) => {
-        if (typeof v === 'number') return v;
-        throw wrong('a number');
-      });
+      const floats = Float32Array.from(each('a number', (v) => (typeof v === 'number' ? v : undefined)));
       if (list) return (d) => C().TF_SetAttrFloatList(d, name, floats, length);
       return (d) => C().TF_SetAttrFloat(d, name, floats[0] as number);
     }
     case 'bool': {
-      const bools = Uint8Array.from(values, (v) => {
-        if (typeof v === 'boolean') return v ? 1 : 0;
-        throw wrong('true or false');
-      });
+      const bools = Uint8Array.from(each('true or false', toBit));
       if (list) return (d) => C().TF_SetAttrBoolList(d, name, bools, length);
       return (d) => C().TF_SetAttrBool(d, name, bools[0] as number);
     }
     case 'type': {
-      const types = Int32Array.from(values, (v) => {
-        if (typeof v === 'string') return dtypeNumber(v as DType);
-        throw wrong('a data type such as float32');
-      });
+      const types = Int32Array.from(each('a data type such as float32', toDTypeNumber));
       if (list) return (d) => C().TF_SetAttrTypeList(d, name, types, length);
       return (d) => C().TF_SetAttrType(d, name, types[0] as number);
     }
     case 'string': {
-      const strings = values.map((v) => {
-        if (typeof v === 'string' || v instanceof Uint8Array) return toBytes(v);
-        throw wrong('a string');
-      });
+      const strings = each('a string', toText);
       if (list) return (d) => setStringList(d, name, strings);
       const only = strings[0] as Uint8Array;
       return (d) => C().TF_SetAttrString(d, name, only, only.length);
     }
     case 'shape': {
-      const shapes = values.map((v) => {
-        if (v === null || (Array.isArray(v) && v.every(isDimension))) return v as PartialShape;
-        throw wrong('a shape such as [2, null], or null');
-      });
+      const shapes = each('a shape such as [2, null], or null', toShape);
       if (list) return (d) => setShapeList(d, name, shapes);
       const only = shapes[0] as PartialShape;
       const dims = BigInt64Array.from(only ?? [], (dim) => BigInt(dim ?? -1));
       return (d) => C().TF_SetAttrShape(d, name, dims, only === null ? -1 : dims.length);
     }
     case 'tensor': {
-      if (values.some((v) => !(v instanceof Tensor))) throw wrong('a Tensor');
-      return (d) => setTensors(d, name, values as readonly Tensor[], list);
+      const tensors = each('a Tensor', (v) => (v instanceof Tensor ? v : undefined));
+      return (d) => setTensors(d, name, tensors, list);
     }
     case 'func': {
-      const refs = values as readonly FunctionRef[];
-      if (refs.some((ref) => typeof ref?.functionName !== 'string')) throw wrong('a function of the graph');
+      const refs = each('a function of the graph', toFunction);
       if (list) return (d) => setFunctionList(d, name, refs);
       const ref = refs[0] as FunctionRef;
       return (d) => C().TF_SetAttrFuncName(d, name, ref.functionName, Buffer.byteLength(ref.functionName));
@@ -122,6 +105,38 @@ export function attrSetter(op: string, name: string, type: string, value: AttrVa
       throw invalid(`Attribute '${name}' of ${op} has the unknown type ${type}`);
   }
 }
+
+function converted<T>(
+  values: readonly AttrValue[],
+  convert: (value: AttrValue) => T | undefined,
+  wrong: () => Error,
+): readonly T[] {
+  return values.map((value) => {
+    const result = convert(value);
+    if (result === undefined) throw wrong();
+    return result;
+  });
+}
+
+function toInt64(value: AttrValue): bigint | undefined {
+  if (typeof value === 'bigint' && BigInt.asIntN(64, value) === value) return value;
+  return typeof value === 'number' && Number.isSafeInteger(value) ? BigInt(value) : undefined;
+}
+
+const toBit = (value: AttrValue): number | undefined =>
+  typeof value === 'boolean' ? Number(value) : undefined;
+
+const toDTypeNumber = (value: AttrValue): number | undefined =>
+  typeof value === 'string' ? dtypeNumber(value as DType) : undefined;
+
+const toText = (value: AttrValue): Uint8Array | undefined =>
+  typeof value === 'string' || value instanceof Uint8Array ? toBytes(value) : undefined;
+
+const toShape = (value: AttrValue): PartialShape | undefined =>
+  value === null || (Array.isArray(value) && value.every(isDimension)) ? (value as PartialShape) : undefined;
+
+const toFunction = (value: AttrValue): FunctionRef | undefined =>
+  typeof (value as FunctionRef | undefined)?.functionName === 'string' ? (value as FunctionRef) : undefined;
 
 /** A size of a static shape: -1 and null mean unknown. */
 const isDimension = (dim: unknown): boolean =>

@@ -38,7 +38,6 @@ export function nativeCall<T>(what: string, wait: WaitOptions, call: NativeCall)
     }
     const queue = nativeCallQueue();
     let state: 'waiting' | 'running' | 'given-up' | 'done' = 'waiting';
-    let timer: NodeJS.Timeout | undefined;
     let returned: (() => void) | undefined;
     const giveUp = (error: ShoalError) => {
       if (state === 'running') returned = queue.abandon();
@@ -49,13 +48,11 @@ export function nativeCall<T>(what: string, wait: WaitOptions, call: NativeCall)
     };
     const onAbort = () => giveUp(abortError(what, signal as AbortSignal));
     const stopWaiting = () => {
-      if (timer !== undefined) clearTimeout(timer);
+      clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
     };
     signal?.addEventListener('abort', onAbort, { once: true });
-    if (timeoutMs !== undefined && timeoutMs <= LONGEST_TIMER_MS) {
-      timer = setTimeout(() => giveUp(deadlineError(what, timeoutMs)), timeoutMs);
-    }
+    const timer = startTimer(timeoutMs, (ms) => giveUp(deadlineError(what, ms)));
     const launch: StartCall = (leave, onThread) => {
       if (state === 'given-up') {
         leave();
@@ -89,6 +86,10 @@ export function nativeCall<T>(what: string, wait: WaitOptions, call: NativeCall)
       reject(error);
     }
   });
+}
+
+function startTimer(ms: number | undefined, expire: (ms: number) => void): NodeJS.Timeout | undefined {
+  return ms === undefined || ms > LONGEST_TIMER_MS ? undefined : setTimeout(() => expire(ms), ms);
 }
 
 function settle(

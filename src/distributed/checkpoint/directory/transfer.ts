@@ -92,6 +92,12 @@ export async function pullCheckpoint(
     } else for (const { temporary } of parts) await rm(temporary, { force: true });
     throw error;
   }
+  await writeState(directory, tag, manifest);
+  return join(directory, manifest.prefix);
+}
+
+/** Writes the file that names the newest checkpoint. */
+async function writeState(directory: string, tag: string, manifest: Manifest): Promise<void> {
   const state = formatCheckpointState({
     modelCheckpointPath: manifest.prefix,
     allModelCheckpointPaths: [manifest.prefix],
@@ -103,7 +109,6 @@ export async function pullCheckpoint(
   await handle.writeFile(state);
   await handle.close();
   await rename(temporary, join(directory, 'checkpoint'));
-  return join(directory, manifest.prefix);
 }
 
 /** An interrupted pull is resumed by the next one of the same checkpoint; its files are removed after a day. */
@@ -133,71 +138,48 @@ async function goodBytes(handle: FileHandle, entry: ManifestFile): Promise<numbe
   return at;
 }
 
+export interface PushOptions extends TransferOptions {
+  readonly chief?: Manifest['chief'];
+  readonly nowMs?: number;
+  readonly job?: string;
+}
+
 /** Copies the checkpoint at a path (`dir/model.ckpt-500`) into the store. */
 export async function pushCheckpoint(
   store: Store,
   namespace: string,
   path: string,
-  options: TransferOptions & {
-    readonly chief?: Manifest['chief'];
-    readonly nowMs?: number;
-    readonly job?: string;
-  } = {},
+  options: PushOptions = {},
 ): Promise<Manifest> {
   const { signal, onProgress } = options;
-  const prefix = basename(path);
-  await using files = new DirectoryReader(dirname(path));
+  const [directory, prefix] = [dirname(path), basename(path)];
+  await using files = new DirectoryReader(directory);
   const bundle = await BundleReader.open(files, prefix);
   const { index } = bundle;
   // The manifest gets checksums of these bytes, so they must be the saved ones.
   for (const name of index.tensors.keys()) await bundle.verify(name, { signal });
-  const names = [
-    ...Array.from({ length: index.shards }, (_, shard) => dataFile(prefix, shard, index.shards)),
-    indexFile(prefix),
-  ];
+  const names = Array.from({ length: index.shards }, (_, shard) => dataFile(prefix, shard, index.shards));
+  names.push(indexFile(prefix));
   const meta = `${prefix}.meta`;
-  if (await stat(join(dirname(path), meta)).catch(() => undefined)) names.push(meta);
+  if (await stat(join(directory, meta)).catch(() => undefined)) names.push(meta);
   const input = (await hasInput(files, path, options)) ? inputFile(prefix) : undefined;
   if (input !== undefined) names.push(input);
   const sizes = await Promise.all(names.map((name) => files.size(name)));
   const total = sizes.reduce((a, b) => a + b, 0);
   const attempt = newAttempt();
+  const blobOf = (file: string) => fileBlob(namespace, { prefix, attempt }, file);
   const sequence = await nextSequence(store, namespace, { signal });
   const entries: ManifestFile[] = [];
   let done = 0;
-  const take = async (file: string, size: number): Promise<void> => {
-    const chunks = new Uint32Array(Math.ceil(size / CHUNK_BYTES));
-    const source = async function* (offset: number): AsyncGenerator<Uint8Array> {
-      for (let at = offset; at < size; ) {
-        const end = Math.min(size, (Math.floor(at / CHUNK_BYTES) + 1) * CHUNK_BYTES);
-        const bytes = await files.read(file, at, end - at);
-        if (at % CHUNK_BYTES === 0) chunks[at / CHUNK_BYTES] = crc32c(bytes);
-        yield bytes;
-        at = end;
-        onProgress?.(done + at, total);
-      }
-    };
-    const blob = fileBlob(namespace, { prefix, attempt }, file);
-    const isSmall = !/\.data-\d+-of-\d+$/.test(file);
-    const put = await store.put(blob, source, {
-      size,
-      signal,
-      copies: isSmall ? 'everywhere' : 'replicated',
-    });
-    const sum = chunks.reduce(
-      (crc, chunk, at) => combineCrc32c(crc, chunk, Math.min(CHUNK_BYTES, size - at * CHUNK_BYTES)),
-      0,
-    );
-    entries.push({ file, size, crc32c: sum, chunks: encodeChunks(chunks), places: [...put.places] });
-    done += size;
-    if (sum !== put.crc32c) {
-      throw new ShoalError('SHOAL_CORRUPT', `${file} changed while it was read from ${dirname(path)}`);
-    }
-  };
   try {
-    for (const [i, file] of names.entries()) await take(file, sizes[i]!);
+    for (const [i, file] of names.entries()) {
+      const size = sizes[i]!;
+      const onBytes = (bytes: number) => onProgress?.(done + bytes, total);
+      entries.push(await putFile(store, blobOf(file), files, { directory, file, size, signal, onBytes }));
+      done += size;
+    }
   } catch (error) {
-    const blobs = entries.map(({ file }) => fileBlob(namespace, { prefix, attempt }, file));
+    const blobs = names.slice(0, entries.length + 1).map(blobOf);
     // Blobs that cannot be removed have no manifest, and a later save removes them.
     await Promise.allSettled(blobs.map((blob) => store.remove(blob)));
     throw error;
@@ -211,7 +193,7 @@ export async function pushCheckpoint(
     attempt,
     prefix,
     savedAtMs: options.nowMs ?? Date.now(),
-    ...(options.job === undefined ? {} : { job: options.job }),
+    job: options.job,
     consistency: 'imported',
     chief: options.chief ?? { task: '', incarnation: 0 },
     shards: index.shards,
@@ -219,11 +201,47 @@ export async function pushCheckpoint(
     files: entries,
     ...(input === undefined ? { input: null } : { inputFile: input }),
   };
-  await store.put(manifestBlob(namespace, manifest), encodeManifest(manifest), {
-    signal,
-    copies: 'everywhere',
-  });
+  const everywhere = { signal, copies: 'everywhere' } as const;
+  await store.put(manifestBlob(namespace, manifest), encodeManifest(manifest), everywhere);
   return manifest;
+}
+
+interface PutFileOptions {
+  /** For messages. */
+  readonly directory: string;
+  readonly file: string;
+  readonly size: number;
+  readonly signal: AbortSignal | undefined;
+  readonly onBytes: (bytes: number) => void;
+}
+
+/** Copies a file into the store; rejects if it changes meanwhile. */
+async function putFile(
+  store: Store,
+  blob: string,
+  files: DirectoryReader,
+  { directory, file, size, signal, onBytes }: PutFileOptions,
+): Promise<ManifestFile> {
+  const chunks = new Uint32Array(Math.ceil(size / CHUNK_BYTES));
+  const source = async function* (offset: number): AsyncGenerator<Uint8Array> {
+    for (let at = offset; at < size; ) {
+      const end = Math.min(size, (Math.floor(at / CHUNK_BYTES) + 1) * CHUNK_BYTES);
+      const bytes = await files.read(file, at, end - at);
+      if (at % CHUNK_BYTES === 0) chunks[at / CHUNK_BYTES] = crc32c(bytes);
+      yield bytes;
+      at = end;
+      onBytes(at);
+    }
+  };
+  const isSmall = !/\.data-\d+-of-\d+$/.test(file);
+  const put = await store.put(blob, source, { size, signal, copies: isSmall ? 'everywhere' : 'replicated' });
+  const sum = chunks.reduce(
+    (crc, chunk, at) => combineCrc32c(crc, chunk, Math.min(CHUNK_BYTES, size - at * CHUNK_BYTES)),
+    0,
+  );
+  if (sum === put.crc32c)
+    return { file, size, crc32c: sum, chunks: encodeChunks(chunks), places: [...put.places] };
+  throw new ShoalError('SHOAL_CORRUPT', `${file} changed while it was read from ${directory}`);
 }
 
 /** Whether the directory has the input state of this checkpoint, not of another one with the same name. */

@@ -112,13 +112,7 @@ async function restoreOnce(
     throw isShoalError(error) ? new NotRestorable(error.code, messageOf(error), { cause: error }) : error;
   });
   const { found, missing } = match(index, request.variables, manifest.prefix);
-  if (strict && missing.length > 0) {
-    throw new ShoalError(
-      'SHOAL_NOT_FOUND',
-      `${manifest.prefix} has no value for ${missing.slice(0, 5).join(', ')}${missing.length > 5 ? `, … (${missing.length})` : ''}`,
-      { hint: 'Restore only some of the variables, or map names with a varList.' },
-    );
-  }
+  if (strict && missing.length > 0) throw missingValues(manifest.prefix, missing);
   const notices: string[] = [];
   let { bytesRead } = reader;
   // Owners do not need the input state, which may be large if it is inline.
@@ -151,6 +145,15 @@ async function restoreOnce(
   void replaceDamaged(store, reader.damaged, { log });
   const places = [...new Set(files.flatMap((file) => file.places))].sort();
   return { manifest, missing, unused, bytesRead, places, notices, ...(readsInput && { input }) };
+}
+
+function missingValues(prefix: string, missing: readonly string[]): ShoalError {
+  const more = missing.length > 5 ? `, … (${missing.length})` : '';
+  return new ShoalError(
+    'SHOAL_NOT_FOUND',
+    `${prefix} has no value for ${missing.slice(0, 5).join(', ')}${more}`,
+    { hint: 'Restore only some of the variables, or map names with a varList.' },
+  );
 }
 
 /** Where the files are that a restore needs. Rejects if one of them has no copy. */

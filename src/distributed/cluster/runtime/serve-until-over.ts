@@ -50,25 +50,9 @@ export function serveUntilOver(
   { signal, log, graceMs = GRACE_MS, evaluatorMs = 30_000, beforeLeave }: JoinClusterOptions,
 ): Promise<void> {
   const others = () => task.members().filter((member) => parseTaskId(member.task).job !== 'ps');
-  const isEvaluator = (id: TaskId) => parseTaskId(id).job === 'evaluator';
-  const evaluators = () => {
-    const specified = spec.tasks.map(({ id }) => id).filter(isEvaluator);
-    const heard = others().map((member) => member.task);
-    return [...new Set([...specified, ...heard.filter(isEvaluator)])].map((id) => task.member(id)?.status);
-  };
   const reporter = new WaitReporter(task.task, log);
+  const evaluators = new EvaluatorWait(task, spec, evaluatorMs);
   return new Promise((resolve, reject) => {
-    let evaluatorsAwaitedSince: number | undefined;
-    const hasEvaluatorsLeft = () => {
-      const all = evaluators();
-      if (all.some((status) => status && isPresent(status))) evaluatorsAwaitedSince = undefined;
-      else if (all.every((status) => status === 'left')) return true;
-      else {
-        evaluatorsAwaitedSince ??= performance.now();
-        return performance.now() - evaluatorsAwaitedSince >= evaluatorMs;
-      }
-      return false;
-    };
     const look = () => {
       // After the stop signal it waits only for tasks that are alive, which may be saving.
       if (signal?.aborted) {
@@ -77,8 +61,8 @@ export function serveUntilOver(
       }
       const state = training.state();
       reporter.update(state);
-      if (state.kind !== 'over') evaluatorsAwaitedSince = undefined;
-      else if (hasEvaluatorsLeft()) end(problemOf(task, state));
+      if (state.kind !== 'over') evaluators.restart();
+      else if (evaluators.isOver()) end(problemOf(task, state));
     };
     const end = (error?: ShoalError) => {
       unsubscribe();
@@ -142,6 +126,39 @@ function problemOf(
     hint: 'Read their logs, and restart the cluster; training resumes from the last checkpoint. lost_worker_ms sets how long a ps waits.',
   });
 }
+
+/** The wait for evaluators after training: until they have left, or are absent for `evaluatorMs`. */
+class EvaluatorWait {
+  readonly #task: ClusterTask;
+  readonly #specified: readonly TaskId[];
+  readonly #absentMs: number;
+  #since: number | undefined;
+
+  constructor(task: ClusterTask, spec: ClusterSpec, absentMs: number) {
+    this.#task = task;
+    this.#specified = spec.tasks.map(({ id }) => id).filter(isEvaluator);
+    this.#absentMs = absentMs;
+  }
+
+  restart(): void {
+    this.#since = undefined;
+  }
+
+  isOver(): boolean {
+    const heard = this.#task.members().map((member) => member.task);
+    const all = [...new Set([...this.#specified, ...heard.filter(isEvaluator)])];
+    const statuses = all.map((id) => this.#task.member(id)?.status);
+    if (statuses.some((status) => status && isPresent(status))) this.restart();
+    else if (statuses.every((status) => status === 'left')) return true;
+    else {
+      this.#since ??= performance.now();
+      return performance.now() - this.#since >= this.#absentMs;
+    }
+    return false;
+  }
+}
+
+const isEvaluator = (id: TaskId): boolean => parseTaskId(id).job === 'evaluator';
 
 /** Logs which workers a ps waits for, and for how much longer. */
 class WaitReporter {

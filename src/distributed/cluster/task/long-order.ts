@@ -111,18 +111,23 @@ function longHandler(task: ClusterTask, name: string, work: LongWork): OrderHand
     }
     clearTimeout(entry.timer);
     entry.timer = pollTimer(ask.id);
-    let wait: NodeJS.Timeout | undefined;
-    const later = new Promise<'later'>((resolve) => {
-      wait = setTimeout(() => resolve('later'), WAIT_MS);
-    });
-    try {
-      const result = await Promise.race([entry.outcome, later]);
-      // A finished entry is kept for a while: the answer may get lost, and the caller polls again.
-      return result === 'later' ? { state: 'running', bytes: entry.bytes } : { state: 'done', result };
-    } finally {
-      clearTimeout(wait);
-    }
+    return answerOf(entry);
   };
+}
+
+/** The result, or the progress if the work does not end soon. */
+async function answerOf(entry: Running) {
+  let wait: NodeJS.Timeout | undefined;
+  const later = new Promise<'later'>((resolve) => {
+    wait = setTimeout(() => resolve('later'), WAIT_MS);
+  });
+  try {
+    const result = await Promise.race([entry.outcome, later]);
+    // A finished entry is kept for a while: the answer may get lost, and the caller polls again.
+    return result === 'later' ? { state: 'running', bytes: entry.bytes } : { state: 'done', result };
+  } finally {
+    clearTimeout(wait);
+  }
 }
 
 export interface LongOrderOptions {

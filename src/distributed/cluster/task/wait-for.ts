@@ -26,6 +26,22 @@ interface WaitingTask {
   members(): readonly Member[];
 }
 
+function missingOf(whom: TasksToAwait, members: readonly Member[]): readonly TaskId[] {
+  if (typeof whom === 'function') return whom(members);
+  return whom.filter((task) => !members.some((member) => member.task === task && member.status === 'alive'));
+}
+
+function withProblems(tasks: readonly TaskId[], problem: (task: TaskId) => string | undefined): string {
+  const lines = tasks.map((task) => {
+    // Errors name the task too: `/job:ps/task:0 (agent host:port) refuses connections`.
+    const why = problem(task)
+      ?.replace(`${task} `, '')
+      .replace(/^\((agent [^)]*)\)/, '$1');
+    return why === undefined ? task : `${task} (${why})`;
+  });
+  return lines.join(', ');
+}
+
 /** `problem` returns why a task is missing, if known. */
 export function waitForMembers(
   place: WaitingTask,
@@ -33,23 +49,8 @@ export function waitForMembers(
   { timeoutMs, signal, onProgress, progressMs = 5000, quietMs = 3000 }: WaitForOptions,
   problem: (task: TaskId) => string | undefined,
 ): Promise<void> {
-  const missing = (): readonly TaskId[] => {
-    const members = place.members();
-    if (typeof whom === 'function') return whom(members);
-    return whom.filter(
-      (task) => !members.some((member) => member.task === task && member.status === 'alive'),
-    );
-  };
-  const named = (tasks: readonly TaskId[]) =>
-    tasks
-      .map((task) => {
-        // Errors name the task too: `/job:ps/task:0 (agent host:port) refuses connections`.
-        const why = problem(task)
-          ?.replace(`${task} `, '')
-          .replace(/^\((agent [^)]*)\)/, '$1');
-        return why === undefined ? task : `${task} (${why})`;
-      })
-      .join(', ');
+  const missing = () => missingOf(whom, place.members());
+  const named = (tasks: readonly TaskId[]) => withProblems(tasks, problem);
   return new Promise((resolve, reject) => {
     let last = '';
     const started = performance.now();

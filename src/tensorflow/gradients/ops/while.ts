@@ -163,6 +163,12 @@ function totalOf(loop: Loop, place: number, gradient: Gradient): Total {
 const joined = (list: Output, shape: Output | Tensor, elementDtype: DType): Output =>
   raw.tensorListConcatV2(list, shape, Tensor.of(new BigInt64Array(0)), { elementDtype }).tensor;
 
+/** The last value of a list, and the list without it. */
+function pop(list: Output, { dtype, shape }: ReturnType<typeof specOf>) {
+  const { outputHandle, tensor } = raw.tensorListPopBack(list, elementShape(shape), { elementDtype: dtype });
+  return { rest: outputHandle, value: shaped(tensor, shape) };
+}
+
 /** Runs the iterations in reverse; returns the gradients of the loop's inputs by index. */
 function reverse(
   loop: Loop,
@@ -178,13 +184,7 @@ function reverse(
 
   // The totals are known only once the iteration is differentiated: their arguments are added then.
   const step = trace(fixed, (graph, args) => {
-    const popped = varying.map((i, at) => {
-      const { dtype, shape } = specOf(loop, i);
-      const { outputHandle, tensor } = raw.tensorListPopBack(args[at] as Output, elementShape(shape), {
-        elementDtype: dtype,
-      });
-      return { rest: outputHandle, value: shaped(tensor, shape) };
-    });
+    const popped = varying.map((i, at) => pop(args[at] as Output, specOf(loop, i)));
     const own = roundArguments(
       loop,
       graph,

@@ -122,38 +122,7 @@ function load(located: LocatedLibrary): Library {
     const framework = koffi.load(located.frameworkPath, { lazy: true });
     const cc = koffi.load(located.ccPath, { lazy: true });
     pin(located);
-    const types = cTypes();
-    const missing: string[] = [];
-    const bind = ([name, [result, args]]: [string, (typeof DECLARATIONS)[CName]]) => {
-      for (const lib of [cc, framework]) {
-        try {
-          return [
-            name,
-            lib.func(
-              name,
-              types[result],
-              args.map((kind) => types[kind]),
-            ),
-          ];
-        } catch {
-          // Not in this library; reported below if it is in neither.
-        }
-      }
-      missing.push(name);
-      return [name, undefined];
-    };
-    const api = Object.fromEntries(
-      (Object.entries(DECLARATIONS) as [CName, (typeof DECLARATIONS)[CName]][]).map(bind),
-    ) as CApi;
-    if (missing.length > 0) {
-      throw new ShoalError(
-        'SHOAL_LIBRARY',
-        `The TensorFlow library in ${located.dir} is missing ${missing.length} symbols: ${missing.join(', ')}`,
-        {
-          hint: 'It is too old or not a full build. Run `npx shoal setup`, or set SHOAL_TF_DIR to another directory.',
-        },
-      );
-    }
+    const api = bindApi(located.dir, [cc, framework]);
     const memcpy = cc.func('memcpy', 'void *', ['void *', 'void *', 'size_t']);
     const madvise = cc.func('madvise', 'int', ['uintptr_t', 'size_t', 'int']);
     const mmap = cc.func('mmap', 'uintptr_t', ['uintptr_t', 'size_t', 'int', 'int', 'int', 'int64_t']);
@@ -180,6 +149,40 @@ function load(located: LocatedLibrary): Library {
   } finally {
     restore();
   }
+}
+
+/** The functions of the C API, each from the first library that has it. */
+function bindApi(dir: string, libraries: readonly LibraryHandle[]): CApi {
+  const types = cTypes();
+  const missing: string[] = [];
+  const bind = ([name, [result, args]]: [string, (typeof DECLARATIONS)[CName]]) => {
+    for (const lib of libraries) {
+      try {
+        return [
+          name,
+          lib.func(
+            name,
+            types[result],
+            args.map((kind) => types[kind]),
+          ),
+        ];
+      } catch {
+        // Not in this library; reported below if it is in neither.
+      }
+    }
+    missing.push(name);
+    return [name, undefined];
+  };
+  const declarations = Object.entries(DECLARATIONS) as [CName, (typeof DECLARATIONS)[CName]][];
+  const api = Object.fromEntries(declarations.map(bind)) as CApi;
+  if (missing.length === 0) return api;
+  throw new ShoalError(
+    'SHOAL_LIBRARY',
+    `The TensorFlow library in ${dir} is missing ${missing.length} symbols: ${missing.join(', ')}`,
+    {
+      hint: 'It is too old or not a full build. Run `npx shoal setup`, or set SHOAL_TF_DIR to another directory.',
+    },
+  );
 }
 
 function cTypes() {

@@ -101,6 +101,19 @@ export interface OrderedShareOptions {
   readonly own: string;
 }
 
+/** The accumulator of a worker, and the last step that it added to it. */
+function placeOf({ dtype, shape, name }: Variable, worker: string) {
+  const { job, task } = parseDevice(worker);
+  return {
+    sum: raw.resourceConditionalAccumulator({
+      dtype,
+      shape,
+      sharedName: `${name}/grad_accum/${job}/${task}`,
+    }),
+    last: raw.varHandleOp({ dtype: 'int64', shape: [], sharedName: `${name}/grad_step/${job}/${task}` }),
+  };
+}
+
 export function orderedShare(
   gradient: Output | IndexedSlices,
   variable: Variable,
@@ -113,20 +126,7 @@ export function orderedShare(
     });
   }
   const graph = currentGraph();
-  const places = workers.map((worker) => {
-    const { job, task } = parseDevice(worker);
-    const sum = raw.resourceConditionalAccumulator({
-      dtype,
-      shape,
-      sharedName: `${name}/grad_accum/${job}/${task}`,
-    });
-    const last = raw.varHandleOp({
-      dtype: 'int64',
-      shape: [],
-      sharedName: `${name}/grad_step/${job}/${task}`,
-    });
-    return { sum, last };
-  });
+  const places = workers.map((worker) => placeOf(variable, worker));
   const { sum: mine, last } = places[workers.indexOf(own)] as (typeof places)[0];
   const step = localStep.read() as Output<'int64'>;
   const isFirst = raw.less(raw.readVariableOp(last, { dtype: 'int64' }), step);

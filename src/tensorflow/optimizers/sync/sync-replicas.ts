@@ -308,7 +308,7 @@ export class SyncReplicasOptimizer {
       initialValue: () => fill([], Tensor.of(0n)),
       trainable: false,
       collections: [GraphKeys.localVariables],
-      ...(device && { device }),
+      device,
     });
   }
 
@@ -366,16 +366,26 @@ export class SyncReplicasOptimizer {
       ]),
       setLocalStep: group([localStep.assign(globalStep.read()), marks.begins()]),
       attempt: marks.attempt,
-      progress: {
-        step: graph.colocateWith(globalStep.handle, () => globalStep.read()) as Output<'int64'>,
-        tokens: tokens.left(),
-        workers: marks.ofWorkers(),
-        devices: marks.ofDevices().map((taken, i) => {
-          const device = marks.devices[i] as string;
-          const { variable, count } = shares.find(({ variable }) => variable.device === device) as Share;
-          return { device, taken, gradients: graph.colocateWith(variable.handle, count) };
-        }),
-      },
+      progress: progressOf(shares, tokens, globalStep, marks),
     };
   }
+}
+
+function progressOf(
+  shares: readonly Share[],
+  tokens: SyncTokens,
+  globalStep: Variable<'int64'>,
+  marks: SyncMarks,
+): ChiefOps['progress'] {
+  const { graph } = globalStep;
+  return {
+    step: graph.colocateWith(globalStep.handle, () => globalStep.read()) as Output<'int64'>,
+    tokens: tokens.left(),
+    workers: marks.ofWorkers(),
+    devices: marks.ofDevices().map((taken, i) => {
+      const device = marks.devices[i] as string;
+      const { variable, count } = shares.find(({ variable }) => variable.device === device) as Share;
+      return { device, taken, gradients: graph.colocateWith(variable.handle, count) };
+    }),
+  };
 }

@@ -49,33 +49,39 @@ export type TypeOf<K> = K extends { readonly dtype: infer D extends DType } ? D 
 
 export type Row<C extends Columns> = { -readonly [K in keyof C]: Output<TypeOf<C[K]>> };
 
+interface ColumnChoice {
+  readonly columns: Columns;
+  readonly select?: readonly string[];
+}
+
+/** The columns that are read: their types, and the values of empty fields. */
+function chosenColumns({ columns, select }: ColumnChoice) {
+  const names = Object.keys(columns);
+  if (names.length === 0) throw invalid('csv needs at least one column');
+  const chosen = select ? names.filter((name) => select.includes(name)) : names;
+  const unknown = select?.find((name) => !names.includes(name));
+  if (unknown !== undefined)
+    throw invalid(`There is no column '${unknown}'; the columns are ${names.join(', ')}`);
+  const read = chosen.map((name) => columns[name] as Column);
+  const types = read.map((column) => (typeof column === 'string' ? column : column.dtype));
+  const defaults = read.map((column, i) => {
+    const values = typeof column === 'string' ? [] : [column.default];
+    return Tensor.of(values as number[], { dtype: types[i] as ColumnType, shape: [values.length] });
+  });
+  return { names, chosen, types, defaults };
+}
+
 export function csv<const C extends Columns>(
   source: FileSource,
   given: OrNull<CsvOptions<C>>,
 ): Dataset<Row<C>> {
   const options = withoutNull<CsvOptions<C>>(given);
-  const names = Object.keys(options.columns);
-  if (names.length === 0) throw invalid('csv needs at least one column');
-  const chosen = options.select ? names.filter((name) => options.select?.includes(name)) : names;
-  const unknown = options.select?.find((name) => !names.includes(name));
-  if (unknown !== undefined)
-    throw invalid(`There is no column '${unknown}'; the columns are ${names.join(', ')}`);
-  const types = chosen.map((name) => {
-    const column = options.columns[name] as Column;
-    return typeof column === 'string' ? column : column.dtype;
-  });
-  const defaults = chosen.map((name, i) => {
-    const column = options.columns[name] as Column;
-    const dtype = types[i] as ColumnType;
-    const values = typeof column === 'string' ? [] : [column.default];
-    return Tensor.of(values as number[], { dtype, shape: [values.length] });
-  });
+  const { names, chosen, types, defaults } = chosenColumns(options);
   const spec: Spec = {
     kind: 'record',
     entries: chosen.map((name, i) => [name, { kind: 'tensor', dtype: types[i] as DType, shape: [] }]),
   };
   const indices = options.select ? chosen.map((name) => BigInt(names.indexOf(name))) : [];
-  const none = Tensor.of(new BigInt64Array(0), { shape: [0] });
   const { header = false, delimiter = ',', quotes = true, naValue = '', compression } = options;
   const rowsIn = (files: Output<'string'>) =>
     new Dataset<Row<C>>(
@@ -89,7 +95,7 @@ export function csv<const C extends Columns>(
         naValue,
         Tensor.of(BigInt64Array.from(indices), { shape: [indices.length] }),
         defaults,
-        none,
+        Tensor.of(new BigInt64Array(0), { shape: [0] }),
         { outputShapes: chosen.map(() => []) },
       ),
       spec,
@@ -106,9 +112,8 @@ export function csv<const C extends Columns>(
       if (!isUncompressed(options)) return rowsIn(vectorOf(range.file));
       const { whole, part } = wholeOrPart(range);
       const rows = textOf(part, range, bufferSize(options)).flatMap((text) => {
-        const lines = firstOf(linesOf(text), range.records);
-        const { outputShapes } = typesOf(spec);
-        return new Dataset<Row<C>>(raw.tensorSliceDataset(decode(lines), { outputShapes }), spec);
+        const fields = decode(firstOf(linesOf(text), range.records));
+        return new Dataset<Row<C>>(raw.tensorSliceDataset(fields, typesOf(spec)), spec);
       });
       return rows.concatenate(rowsIn(whole));
     },
@@ -119,10 +124,9 @@ export function csv<const C extends Columns>(
     },
   };
   const columns = names.map((name): CsvColumn | undefined => {
-    const column = options.columns[name] as Column;
-    const isPlainType = typeof column === 'string';
-    if (!chosen.includes(name)) return undefined;
-    return { name, dtype: isPlainType ? column : column.dtype, isRequired: isPlainType };
+    const at = chosen.indexOf(name);
+    if (at < 0) return undefined;
+    return { name, dtype: types[at] as ColumnType, isRequired: typeof options.columns[name] === 'string' };
   });
   const rows = { columns, header, delimiter, quotes, naValue, compression: compression ?? 'none' };
   return readFiles(source, rowsIn, options.parallelFiles, format, rows);

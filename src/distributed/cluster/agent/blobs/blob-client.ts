@@ -154,7 +154,7 @@ export class BlobClient {
     source: BlobSource | Uint8Array,
     options: WriteOptions,
   ): Promise<Written> {
-    const { signal, ifAbsent = false } = options;
+    const { signal } = options;
     const size = source instanceof Uint8Array ? source.byteLength : options.size;
     const from = sourceOf(source);
     const sum = (chunk: Uint8Array) => {
@@ -203,12 +203,22 @@ export class BlobClient {
         await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 2000 }), signal);
       }
     }
-    const crc32c = (await options.crc32c?.()) ?? crc;
-    const path = `${at('uploads', name)}?id=${id}&size=${counted}&crc32c=${crc32c}&if_absent=${Number(ifAbsent)}`;
+    return this.#publish(name, id, { size: counted, crc32c: (await options.crc32c?.()) ?? crc }, options);
+  }
+
+  /** Makes a complete upload visible. */
+  async #publish(
+    name: string,
+    id: string,
+    sum: Omit<Written, 'published'>,
+    options: WriteOptions,
+  ): Promise<Written> {
+    const query = `id=${id}&size=${sum.size}&crc32c=${sum.crc32c}&if_absent=${Number(options.ifAbsent ?? false)}`;
+    const path = `${at('uploads', name)}?${query}`;
     const headers = this.#caller(options.orderedBy);
     const answer = await this.#peer.callAgain({ ...bounds(options), method: 'POST', path, headers });
     answer.resume();
-    return { published: answer.statusCode !== 412, size: counted, crc32c };
+    return { published: answer.statusCode !== 412, ...sum };
   }
 
   async #abandon(name: string, id: string): Promise<void> {

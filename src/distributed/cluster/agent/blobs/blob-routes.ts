@@ -41,14 +41,11 @@ export interface BlobRouteOptions {
 type Env = { Bindings: HttpBindings };
 const MAX_LIST = 10_000;
 
-export function blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }: BlobRouteOptions): Hono<Env> {
-  const app = new Hono<Env>();
-  const nameIn = (c: Context<Env>, prefix: string) => blobNameInUrl(c.env.incoming.url ?? '', prefix);
-  const uploadIn = (c: Context<Env>) => {
-    const query = queryOf(c.env.incoming);
-    return { name: nameIn(c, '/uploads/'), id: query.get('id') ?? '', query };
-  };
+const nameIn = (c: Context<Env>, prefix: string) => blobNameInUrl(c.env.incoming.url ?? '', prefix);
 
+export function blobRoutes(options: BlobRouteOptions): Hono<Env> {
+  const { root, guard } = options;
+  const app = new Hono<Env>();
   app.get('/blobs', async (c) => {
     const query = queryOf(c.env.incoming);
     const limit = Math.min(countIn(query, 'limit') ?? 1000, MAX_LIST);
@@ -57,34 +54,7 @@ export function blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }: BlobR
     return c.json(await listBlobs(root, { prefix, after: query.get('after') ?? undefined, limit }));
   });
 
-  app.get('/blobs/*', async (c) => {
-    const { incoming, outgoing } = c.env;
-    const { file, size, etag, modifiedMs } = await openBlob(root, nameIn(c, '/blobs/'));
-    try {
-      const wanted = incoming.headers['if-match'];
-      if (wanted !== undefined && wanted !== etag) return c.body(null, 412);
-      const isWhole = incoming.headers.range === undefined;
-      const range = rangeOf(incoming.headers.range, size);
-      if (range === undefined && !(isWhole && size === 0)) {
-        return c.body(null, 416, { 'content-range': `bytes */${size}` });
-      }
-      const { start, end } = range ?? { start: 0, end: 0 };
-      outgoing.writeHead(isWhole ? 200 : 206, {
-        'content-type': 'application/octet-stream',
-        'content-length': end - start,
-        'accept-ranges': 'bytes',
-        'last-modified': new Date(modifiedMs).toUTCString(),
-        'x-modified-ms': String(modifiedMs),
-        etag,
-        ...(isWhole ? {} : { 'content-range': `bytes ${start}-${end - 1}/${size}` }),
-      });
-      if (incoming.method === 'HEAD') outgoing.end();
-      else await whileMoving(incoming, outgoing, idleMs, () => send(outgoing, readRange(file, start, end)));
-      return RESPONSE_ALREADY_SENT;
-    } finally {
-      await file.close();
-    }
-  });
+  app.get('/blobs/*', (c) => sendBlob(c, options));
 
   app.delete('/blobs/*', async (c) => {
     const name = nameIn(c, '/blobs/');
@@ -99,6 +69,46 @@ export function blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }: BlobR
     outgoing.once('close', () => gone.abort());
     return c.json(await digestBlob(root, nameIn(c, '/digests/'), gone.signal));
   });
+
+  addUploadRoutes(app, options);
+  return app;
+}
+
+/** Answers with the bytes of a blob, or with the requested range. */
+async function sendBlob(c: Context<Env>, { root, idleMs }: BlobRouteOptions): Promise<Response> {
+  const { incoming, outgoing } = c.env;
+  const { file, size, etag, modifiedMs } = await openBlob(root, nameIn(c, '/blobs/'));
+  try {
+    const wanted = incoming.headers['if-match'];
+    if (wanted !== undefined && wanted !== etag) return c.body(null, 412);
+    const isWhole = incoming.headers.range === undefined;
+    const range = rangeOf(incoming.headers.range, size);
+    if (range === undefined && !(isWhole && size === 0)) {
+      return c.body(null, 416, { 'content-range': `bytes */${size}` });
+    }
+    const { start, end } = range ?? { start: 0, end: 0 };
+    outgoing.writeHead(isWhole ? 200 : 206, {
+      'content-type': 'application/octet-stream',
+      'content-length': end - start,
+      'accept-ranges': 'bytes',
+      'last-modified': new Date(modifiedMs).toUTCString(),
+      'x-modified-ms': String(modifiedMs),
+      etag,
+      ...(isWhole ? {} : { 'content-range': `bytes ${start}-${end - 1}/${size}` }),
+    });
+    if (incoming.method === 'HEAD') outgoing.end();
+    else await whileMoving(incoming, outgoing, idleMs, () => send(outgoing, readRange(file, start, end)));
+    return RESPONSE_ALREADY_SENT;
+  } finally {
+    await file.close();
+  }
+}
+
+function addUploadRoutes(app: Hono<Env>, { uploads, guard, maxBlobBytes, idleMs }: BlobRouteOptions): void {
+  const uploadIn = (c: Context<Env>) => {
+    const query = queryOf(c.env.incoming);
+    return { name: nameIn(c, '/uploads/'), id: query.get('id') ?? '', query };
+  };
 
   app.get('/uploads/*', async (c) => {
     const { name, id } = uploadIn(c);
@@ -144,8 +154,6 @@ export function blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }: BlobR
     await uploads.abandon(name, id);
     return c.body(null, 204);
   });
-
-  return app;
 }
 
 async function send(outgoing: ServerResponse, chunks: AsyncIterable<Uint8Array>): Promise<void> {
