@@ -37,7 +37,7 @@ export {
   type TfCodeName,
 } from './base/errors/errors.js';
 export { exitCodeOf } from './base/errors/exit-codes.js';
-export type { Consistency, ConsistencyOption } from './distributed/checkpoint/format/consistency.js';
+export type { Consistency } from './distributed/checkpoint/format/consistency.js';
 export type { EngineKind } from './distributed/cluster/spec/config.js';
 export type { Attrs, AttrValue, FunctionRef } from './tensorflow/graph/attributes.js';
 export type { DeviceFunction, DeviceScope, OpRequest } from './tensorflow/graph/device.js';

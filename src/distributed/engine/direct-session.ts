@@ -73,10 +73,10 @@ export class DirectSession implements Runner {
     const { runnerOf, onFailed } = this.#options;
     return runPlan(runnable, tensors, runnerOf, {
       what,
-      ...(timeoutMs !== undefined && { timeoutMs }),
+      timeoutMs,
       signals: signal ? [signal, this.#closing.signal] : [this.#closing.signal],
-      ...(onEnded && { onEnded }),
-      ...(onFailed && { onFailed }),
+      onEnded,
+      onFailed,
     }).then((values) => wanted.assemble(values, tensors));
   }
 

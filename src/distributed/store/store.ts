@@ -120,7 +120,7 @@ export interface BlobDigest {
 }
 
 export interface Store {
-  readonly kind: 'memory' | 'file' | 'peers' | 's3';
+  readonly kind: 'memory' | 'file' | 'peers';
   /** For messages: `file:/data/x`, `peers:`. */
   readonly url: string;
   /** Atomic, and durable when it resolves. */

@@ -132,7 +132,7 @@ export function weight(name: string, options: WeightOptions): Variable | Partiti
     shape,
     dtype,
     trainable,
-    ...(initializer === undefined ? {} : { initializer }),
+    initializer,
   });
   if (regularizer) regularize(made, regularizer);
   return made;

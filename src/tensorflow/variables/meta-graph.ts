@@ -57,8 +57,8 @@ export function exportMetaGraph(given: OrNull<ExportMetaGraphOptions> = {}): Met
     },
     graphDef,
     collectionDef,
-    ...(options.saverDef ? { saverDef: options.saverDef } : {}),
-    ...(options.signatureDef ? { signatureDef: options.signatureDef } : {}),
+    saverDef: options.saverDef,
+    signatureDef: options.signatureDef,
   });
 }
 

@@ -98,7 +98,7 @@ export class PartitionedVariable implements OutputLike {
         dtype,
         initialValue: () => firstValue(make, partShape, start),
         trainable: options.trainable,
-        ...(options.collections ? { collections: options.collections } : {}),
+        collections: options.collections,
         sliceInfo: { fullName: name, fullShape: shape, offset: start, shape: partShape },
       });
     });

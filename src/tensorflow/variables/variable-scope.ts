@@ -129,7 +129,7 @@ export function getVariable<D extends DType = 'float32'>(
     options.partitioner === null ? undefined : (options.partitioner ?? settings.partitioner);
   const common = {
     trainable: options.trainable ?? true,
-    ...(options.collections ? { collections: options.collections } : {}),
+    collections: options.collections,
   };
   const made = inScope(home, () =>
     partitioner
@@ -221,7 +221,7 @@ export function newVariable<D extends DType = DType>(
     const dtype = rest.dtype ?? (wholeNumberType(initial) as D | undefined);
     const made = Variable.create<D>({
       ...rest,
-      ...(dtype && { dtype }),
+      dtype,
       name: unique,
       initialValue: initial,
     });

@@ -26,8 +26,8 @@ export interface FoundCluster {
 export function findCluster(options: FindOptions): FoundCluster {
   const { agent, dir, certs, clusterTokenFile, env, cwd } = options;
   const argv = taskArguments({
-    ...(certs !== undefined && { certs }),
-    ...(clusterTokenFile !== undefined && { clusterTokenFile }),
+    certs,
+    clusterTokenFile,
   });
   const config = resolveConfig({ argv, env });
   const security = securityOf(config, taskId('operator', 0));

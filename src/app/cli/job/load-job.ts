@@ -89,7 +89,7 @@ async function importUser(path: string): Promise<Readonly<Record<string, unknown
     // A wrong option of `defineJob` fails again at every start.
     if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT')) {
       const { code, message, hint, stack } = error;
-      throw Object.assign(new UsageError(code, message, { cause: error, ...(hint && { hint }) }), { stack });
+      throw Object.assign(new UsageError(code, message, { cause: error, hint }), { stack });
     }
     throw error;
   }

@@ -2,7 +2,7 @@
 import { inspect } from 'node:util';
 import { invalid, ShoalError } from '../../../base/errors/errors.js';
 import { checkGatherMode, type GatherMode } from '../../../distributed/checkpoint/directory/gather.js';
-import type { ConsistencyOption } from '../../../distributed/checkpoint/format/consistency.js';
+import type { Consistency } from '../../../distributed/checkpoint/format/consistency.js';
 import { DEFAULT_ENGINE, type EngineKind } from '../../../distributed/cluster/spec/config.js';
 import type { Output, OutputLike } from '../../../tensorflow/graph/operation.js';
 import type { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js';
@@ -57,7 +57,7 @@ export interface CheckpointOptions {
    * `consistent`: all values are of one instant. `relaxed`: workers continue while values are read. Default:
    * `consistent`.
    */
-  readonly consistency?: ConsistencyOption;
+  readonly consistency?: Consistency;
   /**
    * Where checkpoints are stored. `peers:`: on the disks of the tasks, or of the one process. `file:` and a directory
    * that all tasks share and no other job uses. Default: `peers:`.

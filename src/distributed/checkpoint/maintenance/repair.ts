@@ -147,7 +147,7 @@ class Repair {
       if (place === undefined) break;
       const type = damaged.delete(place) ? 'replace' : 'add';
       const failure = await this.#copy(target, place);
-      this.#did({ type, file: target.file, place, bytes: target.bytes, ...(failure && { failure }) });
+      this.#did({ type, file: target.file, place, bytes: target.bytes, failure });
       (failure === undefined ? holders : refused).add(place);
     }
     this.#shortfall += missingFrom(holders, wanted);

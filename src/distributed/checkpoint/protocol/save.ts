@@ -461,7 +461,7 @@ class Save {
       globalStep: this.#globalStep,
       ...this.#name,
       savedAtMs: now(),
-      ...(job === undefined ? {} : { job }),
+      job,
       consistency: this.#request.consistency,
       chief: { task: chief.task, incarnation: chief.incarnation },
       shards: this.#state.owners.length,

@@ -153,8 +153,8 @@ export class Links {
       security,
       cluster,
       maxSockets: 1,
-      ...(traffic && { traffic }),
-      ...(onDisconnect && { onDisconnect }),
+      traffic,
+      onDisconnect,
     });
   }
 

@@ -16,7 +16,7 @@ export function listenError(
   { task, inUse }: ListenErrorOptions,
 ): ShoalError {
   const what = `${who} cannot listen on ${formatAddress(address)}`;
-  const details = { cause, ...(task !== undefined && { task }) };
+  const details = { cause, task };
   // With port 0 the system chooses a free port.
   if (cause.code === 'EADDRINUSE' && address.port !== 0) {
     return new ShoalError('SHOAL_ADDRESS_IN_USE', `${what}: another process uses this port`, {

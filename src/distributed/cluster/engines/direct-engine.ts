@@ -120,7 +120,7 @@ export class DirectEngine implements Engine {
 
   /** The session is created by its first use; a later configuration has no effect. */
   #hostWith(config: ConfigProto | undefined): StageHost {
-    this.#host ??= new StageHost({ task: this.#task.task, ...(config && { config }) });
+    this.#host ??= new StageHost({ task: this.#task.task, config });
     return this.#host;
   }
 

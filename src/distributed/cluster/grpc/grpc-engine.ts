@@ -86,8 +86,8 @@ export class GrpcEngine implements Engine {
       graph,
       target: this.target,
       config: this.sessionConfig(config),
-      ...(timeoutMs !== undefined && { timeoutMs }),
-      ...(signal && { signal }),
+      timeoutMs,
+      signal,
     });
   }
 
@@ -172,7 +172,7 @@ async function listenAddress({ listen, spec, self }: Omit<JoinOptions, 'serverAd
 
 function openPortWarning(self: TaskId, address: string, why: string): string {
   return (
-    `${self}: TensorFlow's port ${parseAddress(address).port} is open on ALL network interfaces (${why}). ` +
+    `${self}: TensorFlow's port ${parseAddress(address).port} is open on all network interfaces (${why}). ` +
     'It has no authentication: whoever reaches it can run any graph and read and write files as this user. ' +
     'Block the port with a firewall for everybody but the tasks of this cluster.'
   );

@@ -124,7 +124,7 @@ export class ClusterServer {
   /** A session on `target`, for programs that know the target only. Undefined if TensorFlow opens it. @internal */
   openSession(graph: Graph, config?: ConfigProto): TargetSession | undefined {
     if (this.engine.kind === 'grpc') return undefined;
-    return this.session(graph, { keepsProcess: false, ...(config && { config }) });
+    return this.session(graph, { keepsProcess: false, config });
   }
 
   /** The configuration of a TensorFlow session over this task and the current ps. */

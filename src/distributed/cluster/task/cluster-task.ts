@@ -69,7 +69,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
     keepsProcess: options.keepsProcess,
     blobPolicy: options.blobPolicy,
     traffic: task.traffic,
-    ...(options.limits && { limits: options.limits }),
+    limits: options.limits,
   });
   reportExposure(options, given, agent.address);
   try {

@@ -138,7 +138,7 @@ export function buildStageGraph(parts: StageGraphOptions): StageGraph {
   const graph = create(GraphDefSchema, {
     node: nodes,
     versions: parts.versions,
-    ...(library && { library }),
+    library,
   });
   const arguments_ = [...incoming.values()];
   return {

@@ -124,7 +124,7 @@ export function decodeFailure(head: Uint8Array, task: string): ShoalError {
   try {
     const { code, message, hint, op } = v.parse(FailureSchema, JSON.parse(decoder.decode(head)));
     const known = TF_CODES.has(code) || OWN_CODES.has(code) ? (code as ShoalCode) : 'SHOAL_INTERNAL';
-    return new ShoalError(known, message, { task, ...(hint && { hint }), ...(op && { op }) });
+    return new ShoalError(known, message, { task, hint, op });
   } catch (cause) {
     return new ShoalError('SHOAL_CORRUPT', `${task} sent an invalid failure: ${messageOf(cause)}`, {
       task,

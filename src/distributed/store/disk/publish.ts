@@ -79,7 +79,7 @@ async function exists(path: string): Promise<boolean> {
 
 /** Creates a directory and its parents durably. */
 export async function makeDurableDirectory(path: string, mode?: number): Promise<void> {
-  const created = await makeDirectory(path, { ...(mode !== undefined && { mode }) });
+  const created = await makeDirectory(path, { mode });
   for (const one of created.toReversed()) await syncDirectory(dirname(one));
 }
 

@@ -194,7 +194,7 @@ export class FedQueue<T> {
       if (pass !== this.#pass)
         throw new ShoalError('SHOAL_ABORTED', `Another pass of '${this.#enqueue.name}' has begun`);
       if (queued === 0) return pass;
-      await session.run([...this.#dequeue], { onBegun: this.#onBegun, ...(signal ? { signal } : {}) });
+      await session.run([...this.#dequeue], { onBegun: this.#onBegun, signal });
     }
   }
 
@@ -204,7 +204,7 @@ export class FedQueue<T> {
   };
 
   async #put(session: Runner, feeds: Feeds, signal?: AbortSignal): Promise<void> {
-    await session.run(this.#enqueue, { feeds, onBegun: this.#onBegun, ...(signal ? { signal } : {}) });
+    await session.run(this.#enqueue, { feeds, onBegun: this.#onBegun, signal });
   }
 
   async #add(

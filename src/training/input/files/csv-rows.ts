@@ -146,7 +146,7 @@ class RowParser {
     const flaw = this.#parse(line);
     if (flaw !== undefined) this.#open = undefined;
     if (this.#open || isEmpty) return undefined;
-    return { line: this.#first, fields: this.#fields, ...(flaw && { flaw }) };
+    return { line: this.#first, fields: this.#fields, flaw };
   }
 
   /** The row that has not ended, if there is one. */

@@ -93,7 +93,7 @@ export function readFiles<T>(
 ): Dataset<T> {
   return building(() => {
     const names = namesIn(source)?.names;
-    if (names) noteInputFiles({ names, scan: format.scan, ...(csv && { csv }) });
+    if (names) noteInputFiles({ names, scan: format.scan, csv });
     return withRecipe(readAll(source, read, parallel), recipeOf(source, format));
   });
 }

@@ -88,7 +88,7 @@ async function explain(error: unknown, { graph, signal }: Explained): Promise<un
     return missing === undefined ? error : unreadable(missing, { code: 'ENOENT' });
   }
   if (isShoalError(error, 'SHOAL_TF_INVALID_ARGUMENT')) return explainRow(error, graph, signal);
-  return explainDataLoss(error, { graph, ...(signal && { signal }) });
+  return explainDataLoss(error, { graph, signal });
 }
 
 /** What TensorFlow reports about rows, without their place. */

@@ -317,7 +317,7 @@ export class MarkKeeper implements AsyncDisposable {
   }
 }
 
-const within = (signal: AbortSignal | undefined) => ({ timeoutMs: 30_000, ...(signal ? { signal } : {}) });
+const within = (signal: AbortSignal | undefined) => ({ timeoutMs: 30_000, signal });
 
 function slotMarks(table: Tensor): StepMark[] {
   const [, ...rows] = table.toArray() as bigint[][];

@@ -129,7 +129,7 @@ export class Queue {
 
 const attrsOf = ({ capacity, dtypes, shapes, sharedName = '' }: QueueOptions) => ({
   componentTypes: dtypes,
-  ...(shapes ? { shapes } : {}),
+  shapes,
   capacity,
   sharedName,
 });

@@ -101,7 +101,7 @@ export function makeMetaGraph(
     graph,
     tags,
     clearDevices,
-    ...(saverDef ? { saverDef } : {}),
+    saverDef,
     signatureDef: renameInputs(signatures, renamed),
   });
   addAssetDefs(meta, files);

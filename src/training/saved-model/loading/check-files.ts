@@ -32,7 +32,7 @@ const HINT = 'The export is damaged or was partially copied: copy it again, or u
 export const damagedExport = (path: string, what: string, cause?: unknown): ShoalError =>
   new ShoalError('SHOAL_CORRUPT', `${path} ${what}`, {
     hint: HINT,
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 
 export async function checkFiles(

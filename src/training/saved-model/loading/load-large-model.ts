@@ -58,7 +58,7 @@ export async function loadLargeModel(
   const limits = (): Limits => {
     const left = until - performance.now();
     if (left <= 0) throw deadlineError(`Loading ${directory}`, timeoutMs);
-    return { timeoutMs: Math.ceil(left), ...(signal ? { signal } : {}) };
+    return { timeoutMs: Math.ceil(left), signal };
   };
   const opened = await openFiles(directory, meta, options).catch(() => undefined);
   if (!opened) return undefined;
@@ -143,7 +143,7 @@ async function openSession(
   let session: Session | undefined;
   try {
     graph.importGraphDef(meta.graphDef!);
-    session = await Session.create({ graph, ...(config ? { config } : {}), ...limits() });
+    session = await Session.create({ graph, config, ...limits() });
     const { restoreOpName, filenameTensorName } = meta.saverDef!;
     const assets = assetFeeds(directory, meta);
     const path = join(directory, VARIABLES_DIRECTORY, VARIABLES_PREFIX);

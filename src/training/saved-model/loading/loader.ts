@@ -57,7 +57,7 @@ export async function loadSavedModel<S extends SignatureTypes = SignatureTypes>(
   const model = await readSavedModel(directory);
   const meta = model && chooseMetaGraph(model, tags, directory);
   if (meta) await checkFiles(directory, meta, { verify, signal });
-  const limits = { timeoutMs, ...(signal ? { signal } : {}), ...(config ? { config } : {}) };
+  const limits = { timeoutMs, signal, config };
   const large = meta && (await loadLargeModel(directory, meta, limits));
   if (large) return LoadedModel.open<S>(directory, tags, large, meta);
   const graph = new Graph();

@@ -1,5 +1,5 @@
 /** The variables of a cluster as the source of an export: each task streams its variables to the disk of this task. */
-import type { ConsistencyOption } from '../../../distributed/checkpoint/format/consistency.js';
+import type { Consistency } from '../../../distributed/checkpoint/format/consistency.js';
 import { type SavedVariable, savedVariable } from '../../../distributed/checkpoint/format/saved-variable.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Server } from '../../train/task/server.js';
@@ -9,7 +9,7 @@ import type { VariableSource } from './variable-source.js';
 export interface ClusterVariablesOptions {
   /** The graph that trains, if another graph is exported. Variables are matched by their names. */
   readonly trained?: Graph;
-  readonly consistency?: ConsistencyOption;
+  readonly consistency?: Consistency;
   readonly onProgress?: (bytes: number) => void;
 }
 

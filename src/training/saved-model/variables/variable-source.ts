@@ -49,7 +49,7 @@ export function sessionVariables(
     async write({ variables: exported, directory, prefix, signal }) {
       const variables = options.trained ? trainedVariables(exported, options.trained) : exported;
       const reads = variables.map(({ variable }) => variable.toOutput());
-      const limits = { timeoutMs: READ_TIMEOUT_MS, ...(signal ? { signal } : {}) };
+      const limits = { timeoutMs: READ_TIMEOUT_MS, signal };
       const tensors = (await session.run(reads, limits)) as Tensor[];
       try {
         const held = variables.map(({ variable, key }, i) => ({

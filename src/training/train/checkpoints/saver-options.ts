@@ -3,7 +3,7 @@
 import type { Log } from '../../../base/text/log.js';
 import type { WhenBusy } from '../../../distributed/checkpoint/checkpoints.js';
 import type { GatherMode } from '../../../distributed/checkpoint/directory/gather.js';
-import type { ConsistencyOption } from '../../../distributed/checkpoint/format/consistency.js';
+import type { Consistency } from '../../../distributed/checkpoint/format/consistency.js';
 import type { Hold, SaveProgress } from '../../../distributed/checkpoint/protocol/save.js';
 import type { FoundEnd } from '../../../distributed/checkpoint/reading/end-record.js';
 import type { OutputLike } from '../../../tensorflow/graph/operation.js';
@@ -29,7 +29,7 @@ export interface SaverOptions {
    * `consistent`: workers pause, all values are of one moment. `relaxed`: as in TensorFlow, without a pause. Default:
    * `consistent`.
    */
-  readonly consistency?: ConsistencyOption;
+  readonly consistency?: Consistency;
   /** How long workers may take to pause at the end of a step; default: derived from the durations of recent steps. */
   readonly pauseTimeoutSecs?: number;
   /** Where checkpoints are kept: `peers:`, or `file:` and a directory that all tasks see. Default: `peers:`. */

@@ -2,7 +2,6 @@
 
 import { variablesLost } from '../../../base/text/format.js';
 import type { Log } from '../../../base/text/log.js';
-import type { RunOptions } from '../../../tensorflow/session/runner.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
 import { initializeInOrder } from '../recovery/initialize-in-order.js';
 import type { RecoveryMode } from '../recovery/recovery-mode.js';

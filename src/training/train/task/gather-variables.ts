@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { firstLineOf, isShoalError, ShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
-import { type ConsistencyOption, consistencyOf } from '../../../distributed/checkpoint/format/consistency.js';
+import { type Consistency, consistencyOf } from '../../../distributed/checkpoint/format/consistency.js';
 import { type Manifest, ManifestSchema } from '../../../distributed/checkpoint/format/manifest.js';
 import { fileBlob, newAttempt } from '../../../distributed/checkpoint/format/names.js';
 import {
@@ -57,7 +57,7 @@ export interface GatherRequest {
   readonly directory: string;
   readonly prefix: string;
   /** Default: `consistent`. */
-  readonly consistency?: ConsistencyOption;
+  readonly consistency?: Consistency;
   readonly signal?: AbortSignal;
   readonly onProgress?: (bytes: number) => void;
 }

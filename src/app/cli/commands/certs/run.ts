@@ -14,6 +14,6 @@ export async function runCertsIssue(
   bearer: string,
 ): Promise<void> {
   const names = hosts?.split(',').flatMap((host) => host.trim() || []);
-  const { cert, key } = await issueCert({ dir, bearer, days, ...(names && { hosts: names }) });
+  const { cert, key } = await issueCert({ dir, bearer, days, hosts: names });
   this.process.stdout.write(`${cert}\n${key}\n`);
 }

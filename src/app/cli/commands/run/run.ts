@@ -123,9 +123,9 @@ function environment(flags: RunFlags, job: JobDefinition): Readonly<Record<strin
   const { engine, heartbeatMs, deadAfterMs, insecureNetwork } = flags;
   const config = resolveConfig({
     argv: taskArguments({
-      ...(engine !== undefined && { engine }),
-      ...(heartbeatMs !== undefined && { heartbeatMs }),
-      ...(deadAfterMs !== undefined && { deadAfterMs }),
+      engine,
+      heartbeatMs,
+      deadAfterMs,
       ...(insecureNetwork && { insecureNetwork }),
     }),
     env: { ...process.env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined },

@@ -83,7 +83,7 @@ async function lookUp(where: FindOptions, { json, verbose, indent, signal }: Loo
       indent,
     );
   }
-  const status = await askStatus({ ...found, ...(signal && { signal }) });
+  const status = await askStatus({ ...found, signal });
   if (json) return JSON.stringify(status, null, indent);
   return [describeStatus(status, { verbose }), ...local.map(describeLocalRun)].join('\n');
 }
