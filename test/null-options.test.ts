@@ -161,7 +161,12 @@ const CASES: readonly Case[] = [
     tf.layers.dense(matrix(), 3, o),
   ),
   optional('keras.layers.dense', ['activation', 'useBias', 'kernelInitializer', 'name'], (o) =>
-    tf.keras.layers.dense(3, o).build([matrix()], { name: 'dense', training: true }),
+    tf.keras.layers.dense(3, o).connect([matrix()], {
+      name: 'dense',
+      training: true,
+      masks: [],
+      build: () => ({ outputs: [], masks: [] }),
+    }),
   ),
   // Losses and metrics
   optional('losses.meanSquaredError', LOSS, (o) => tf.losses.meanSquaredError(matrix(), matrix(), o)),

@@ -51,7 +51,8 @@ test('a model trains on 1 ps and 2 workers, is evaluated and exported', async ()
     cwd: scratch,
   });
   expect(code, `${stdout}${stderr}`).toBe(0);
-  const [, accuracy] = /accuracy = ([\d.]+)/.exec(stdout) ?? [];
+  // On a slow machine an early checkpoint is evaluated too.
+  const [, accuracy] = [...stdout.matchAll(/accuracy = ([\d.]+)/g)].at(-1) ?? [];
   expect(Number(accuracy)).toBeGreaterThan(0.75);
   const exports = join(scratch, '.shoal/largest/worker-0/export');
   await using model = await loadSavedModel(join(exports, readdirSync(exports).sort().at(-1)!));

@@ -11,4 +11,9 @@ export const GUIDE_PROGRAMS = readdirSync(join(ROOT, 'examples/guide')).map(
 /** test/examples runs the job. */
 const EXAMPLES = ['examples/wide-deep/model.ts'];
 
-export const EXECUTED: readonly string[] = [...GUIDE_PROGRAMS, ...EXAMPLES];
+/** test/examples/keras.test.ts runs each of them. */
+export const KERAS_PROGRAMS = readdirSync(join(ROOT, 'examples/keras')).map(
+  (name) => `examples/keras/${name}`,
+);
+
+export const EXECUTED: readonly string[] = [...GUIDE_PROGRAMS, ...KERAS_PROGRAMS, ...EXAMPLES];

@@ -3,8 +3,38 @@
 
 export type { ProgressOutput } from '../../base/text/progress-line.js';
 export type { ActivationName } from '../../tensorflow/layers/activations.js';
-export * as callbacks from './callbacks.js';
+export type { FitJobOptions, LabeledInput, ModelJobOptions, ModelOutputs } from './job.js';
+export {
+  type AddWeightOptions,
+  type Built,
+  Input,
+  type InputOptions,
+  Layer,
+  type LayerBody,
+  type LayerCall,
+  type LayerParts,
+  type LayerSettings,
+  type Mask,
+  type SavedLayer,
+  SymbolicTensor,
+} from './layer.js';
+export * as layers from './layers/index.js';
+export {
+  type BatchOptions,
+  type FunctionalOptions,
+  Model,
+  type ModelEvaluateOptions,
+  type ModelOptions,
+  type ModelResults,
+  type Predictions,
+  Sequential,
+} from './model.js';
+export { type FromJsonOptions, type LayerConstructor, modelFromJson } from './saving/from-json.js';
+export { type LoadModelOptions, loadModel } from './saving/load-model.js';
+export * as callbacks from './training/callbacks.js';
+export type { ClassWeight } from './training/class-weights.js';
 export type {
+  CompiledMetrics,
   CompileOptions,
   Loss,
   LossFunction,
@@ -12,28 +42,7 @@ export type {
   MetricFunction,
   MetricName,
   OptimizerName,
-} from './compile.js';
-export type { Examples, Labels } from './data.js';
-export type { FitOptions, History } from './fit.js';
-export {
-  Input,
-  type InputOptions,
-  Layer,
-  type LayerBody,
-  type LayerCall,
-  type LayerParts,
-  SymbolicTensor,
-} from './layer.js';
-export * as layers from './layers.js';
-export {
-  type BatchOptions,
-  type FunctionalOptions,
-  type LabeledInput,
-  Model,
-  type ModelJobOptions,
-  type ModelOptions,
-  type ModelOutputs,
-  type ModelResults,
-  type Predictions,
-  Sequential,
-} from './model.js';
+} from './training/compile.js';
+export type { Examples, Labels } from './training/data.js';
+export type { FitOptions, History } from './training/fit.js';
+export type { FitSource, GivenBatch } from './training/sources.js';

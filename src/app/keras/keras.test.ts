@@ -200,8 +200,8 @@ test.each([
   ],
   [
     'an unknown loss',
-    () => new Sequential([layers.dense(3)]).compile({ optimizer: 'sgd', loss: 'mse' as never }),
-    /There is no loss 'mse'\n.*meanSquaredError/s,
+    () => new Sequential([layers.dense(3)]).compile({ optimizer: 'sgd', loss: 'mso' as never }),
+    /There is no loss 'mso'\n.*mse/s,
   ],
   [
     'a summary without a shape',

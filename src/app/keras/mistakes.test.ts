@@ -12,11 +12,36 @@ const make = () =>
   });
 const x = [[1, 2]];
 
-test.each(['fit', 'evaluate', 'predict'] as const)('%s of a dataset points to jobs', async (method) => {
+test('predict of a dataset, and leased records, are errors that say what to do', async () => {
   await using model = make();
-  const call = model[method].bind(model) as (given: unknown) => Promise<unknown>;
-  await expect(call(fromTensorSlices({ x, y: [1] }).batch(1))).rejects.toThrow(
-    described(new RegExp(`${method} takes examples in memory, not a dataset\\n.*toJob`, 's')),
+  const dataset = fromTensorSlices({ x, y: [1] }).batch(1);
+  await expect(model.predict(dataset as never)).rejects.toThrow(
+    described(/predict takes examples in memory.*\n.*each of its batches/s),
+  );
+  await expect(model.fit(dataset as never, [1], {})).rejects.toThrow('takes no labels: fit(source, options)');
+  await expect(model.fit(dataset, { sampleWeight: [1] })).rejects.toThrow(
+    described(/sampleWeight of fit is for arrays.*\n/),
+  );
+});
+
+test('wrong shapes name the layer', async () => {
+  await using model = new Sequential([Input({ shape: [2] }), layers.conv2d(3, 2)]);
+  await expect(model.predict(x)).rejects.toThrow(/Layer conv2d.*rank 4/);
+  await using other = new Sequential([Input({ shape: [2] }), layers.reshape([3], { name: 'three' })]);
+  await expect(other.predict(x)).rejects.toThrow(/three/);
+  await expect(make().predict([[1, 2, 3]])).rejects.toThrow(
+    /input 'x' have shape \[1, 3\]; the model takes \[\?, 2\]/,
+  );
+});
+
+test.each([
+  ['optimizer', 'adm', 'adam'],
+  ['loss', 'meansquarederor', 'meanSquaredError'],
+  ['loss', 'binary_crossentropi', 'binaryCrossentropy'],
+] as const)('an unknown %s is an error with a suggestion', (option, given, meant) => {
+  const options = { optimizer: 'sgd', loss: 'mse', [option]: given } as never;
+  expect(() => make().compile(options)).toThrow(
+    described(new RegExp(`no ${option} '${given}'\\n.*Did you mean '${meant}'`, 's')),
   );
 });
 

@@ -3,36 +3,53 @@
  * layers, loss and optimizer, which `shoal run` trains on a cluster.
  */
 
-import { invalid, messageOf, ShoalError } from '../../base/errors/errors.js';
+import { invalid, ShoalError } from '../../base/errors/errors.js';
 import { type OrNull, withoutNull } from '../../base/errors/null-options.js';
-import type { Output } from '../../tensorflow/graph/operation.js';
-import type { Operand } from '../../tensorflow/ops/build.js';
-import type { DType } from '../../tensorflow/tensor/dtype.js';
+import { seededRandom } from '../../tensorflow/tensor/seeded-random.js';
 import { formatShape, isCompatible } from '../../tensorflow/tensor/shape.js';
-import { Tensor, type TensorLike } from '../../tensorflow/tensor/tensor.js';
+import type { Tensor, TensorLike } from '../../tensorflow/tensor/tensor.js';
 import type { Variable } from '../../tensorflow/variables/variable.js';
 import type { Results } from '../../training/train/evaluation/evaluate.js';
-import type { InputValues, JobOptions, JobParams } from '../job/definition/define-job.js';
-import { type Compiled, type CompileOptions, compiled } from './compile.js';
+import type { JobOptions, JobParams } from '../job/definition/define-job.js';
+import { jobOf, type LabeledInput, type ModelJobOptions, type ModelOutputs } from './job.js';
+import { checkOptions } from './known-options.js';
+import { Layer, SymbolicTensor } from './layer.js';
+import { Network } from './network.js';
+import { saveTraining } from './saving/saved-training.js';
+import { modelJson } from './saving/to-json.js';
+import { describeNetwork, type InputTypes } from './summary.js';
+import type { FitControl } from './training/callback.js';
+import { classTable } from './training/class-weights.js';
+import { type Compiled, type CompileOptions, compiled } from './training/compile.js';
 import {
   asTensor,
+  type Batch,
   batchesOf,
   type Examples,
   type Labels,
-  labelRows,
-  labelsOf,
-  namedExamples,
   Rows,
-  refuseDataset,
-} from './data.js';
-import { BATCH_SIZE, checkCount, type FitOptions, fitRows, type History } from './fit.js';
-import { checkOptions } from './known-options.js';
-import { checkClasses } from './labels.js';
-import { Layer, SymbolicTensor } from './layer.js';
-import { metricsOf, modelParts, trainingParts } from './model-graph.js';
-import { inputTypes, ModelSession } from './model-session.js';
-import { Network } from './network.js';
-import { describeNetwork, type InputTypes } from './summary.js';
+  refuseShards,
+} from './training/data.js';
+import {
+  BATCH_SIZE,
+  checkFitCount,
+  type FitOptions,
+  type FitParts,
+  fitSource,
+  type History,
+  limited,
+} from './training/fit.js';
+import { checkLabels, conform, joined, ModelData } from './training/model-data.js';
+import { inputTypes, ModelSession } from './training/model-session.js';
+import {
+  type BatchSource,
+  batchParts,
+  type FitSource,
+  type GivenBatch,
+  isSource,
+  openSource,
+  rowSource,
+} from './training/sources.js';
 
 export interface ModelOptions {
   /** The seed of initial values and of dropout; default: none, random. */
@@ -59,27 +76,55 @@ export interface BatchOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The input of a job: the inputs of the model by name (default: `x`), and the labels `y`. */
-export type LabeledInput = InputValues & { readonly y: Operand };
-export type ModelOutputs = { readonly prediction: Output };
-export type ModelJobOptions<I extends LabeledInput, P extends JobParams> = Omit<
-  JobOptions<I, ModelOutputs, P>,
-  'model' | 'input'
-> & { readonly input: NonNullable<JobOptions<I, ModelOutputs, P>['input']> };
+export interface ModelEvaluateOptions extends BatchOptions {
+  /** The weight of each example of arrays; default: 1. */
+  readonly sampleWeight?: TensorLike;
+  /** Batches to evaluate; default: all. */
+  readonly steps?: number;
+}
 
 export class Model<const R extends ModelResults = SymbolicTensor> implements AsyncDisposable {
   readonly #network: Network;
   readonly #options: ModelOptions;
+  readonly #data: ModelData;
   /** Whether the predictions are a list. */
   readonly #isList: boolean;
   #compiled: Compiled | undefined;
+  #layer: Layer | undefined;
   /** Set when the model is built. */
   #opened: { readonly types: InputTypes; readonly session: Promise<ModelSession> } | undefined;
 
   constructor({ inputs, outputs, ...options }: FunctionalOptions<R>) {
     this.#isList = Array.isArray(outputs);
     this.#network = new Network(listOf(inputs), listOf(outputs));
+    this.#data = new ModelData(this.#network);
     this.#options = options;
+  }
+
+  /** The model as a layer of other models, which share its weights: `model.apply(x)`. */
+  asLayer(name?: string): Layer {
+    const network = this.#network;
+    this.#layer ??= new Layer({
+      kind: 'functional',
+      name,
+      body: (inputs, call) => network.buildWithin(inputs, call),
+      inner: network.layers,
+      outputCount: network.outputTensors.length,
+      saved: { className: 'Functional', config: { network } },
+    });
+    return this.#layer;
+  }
+
+  /** Applies the model to what layers return, or other inputs. */
+  apply(inputs: SymbolicTensor | readonly SymbolicTensor[]): R {
+    const found = this.asLayer().applyAll(inputs);
+    return (this.#isList ? found : found[0]) as R;
+  }
+
+  /** The architecture as the JSON of Keras, for `modelFromJson` and Python's `keras.models.model_from_json`. */
+  toJson(): string {
+    const types = this.#opened?.types ?? inputTypes(this.#network);
+    return JSON.stringify(modelJson(this.#network, types, 'functional'));
   }
 
   /** Sets how the model is trained. The weights stay; the state of an earlier optimizer is not used. */
@@ -90,47 +135,128 @@ export class Model<const R extends ModelResults = SymbolicTensor> implements Asy
     return this;
   }
 
-  /** Trains on examples in memory. Another call continues with the current weights. */
-  async fit(x: Examples, y: Labels, given: OrNull<FitOptions> = {}): Promise<History> {
-    const options = withoutNull<FitOptions>(given);
-    refuseDataset('fit', x);
-    checkOptions('fit', options);
-    const { validationData, ...others } = options;
-    const plan = this.#plan('fit');
-    const rows = this.#rows('fit', x, y);
-    const validated = validationData && this.#rows('fit', ...validationData);
-    const session = await this.#session(rows);
-    checkLabels(plan, '', rows, session);
-    if (validated) checkLabels(plan, 'validationData: ', validated, session);
-    const training = await session.prepare(plan, this.#labels(rows));
-    const validation = validated && conform(validated, training.labels);
-    return fitRows({ session, training, rows: conform(rows, training.labels), validation }, others);
+  /**
+   * Trains on examples in memory, or on a dataset or generator of batches. Another call continues with the current
+   * weights.
+   */
+  fit(source: FitSource, options?: OrNull<FitOptions>): Promise<History>;
+  fit(x: Examples, y: Labels, options?: OrNull<FitOptions>): Promise<History>;
+  async fit(x: Examples | FitSource, second?: unknown, third?: unknown): Promise<History> {
+    const { given, y, options: raw } = this.#arguments<FitOptions>('fit', x, second, third);
+    const options = withoutNull<FitOptions>(raw);
+    const {
+      batchSize = BATCH_SIZE,
+      shuffle = true,
+      seed,
+      sampleWeight,
+      classWeight,
+      validationSplit,
+      validationData,
+    } = options;
+    const plan = this.#compiledFor('fit');
+    checkFitCount('batchSize', batchSize);
+    if (classWeight && plan.outputs.length > 1)
+      throw invalid('classWeight is for models with one output; give sampleWeight');
+    if (validationSplit !== undefined && validationData !== undefined)
+      throw invalid('fit has both validationSplit and validationData; give one');
+    if (isSource(given)) {
+      const arrays = {
+        sampleWeight,
+        validationSplit,
+        batchSize: options.batchSize,
+        shuffle: options.shuffle,
+        seed,
+      };
+      const wrong = Object.entries(arrays).find(([, value]) => value !== undefined)?.[0];
+      if (wrong)
+        throw invalid(
+          `${wrong} of fit is for arrays; the batches of a dataset or generator are used as they come`,
+          {
+            hint:
+              wrong === 'sampleWeight'
+                ? 'A batch has it as its third part, or by this name.'
+                : 'Shuffle, batch and split the dataset itself.',
+          },
+        );
+    }
+    const all = isSource(given) ? undefined : this.#data.rows('fit', { x: given, y, sampleWeight });
+    const [rows, held] = all && validationSplit !== undefined ? all.split(validationSplit) : [all, undefined];
+    const random = shuffle ? (seed === undefined ? Math.random : seededRandom(seed)) : undefined;
+    const opened: BatchSource[] = [];
+    try {
+      const validation = held ?? validationData;
+      const { session, prepared, source } = await this.#open(
+        'fit',
+        '',
+        rows ?? (given as FitSource),
+        batchSize,
+        random,
+        opened,
+      );
+      const evaluated =
+        validation === undefined
+          ? undefined
+          : await this.#open(
+              'fit',
+              'validationData: ',
+              validationOf(this.#data, validation),
+              batchSize,
+              undefined,
+              opened,
+            );
+      const classes = session.predictions[0]?.shape?.at(-1) ?? null;
+      const parts: FitParts = {
+        session,
+        plan: prepared,
+        source,
+        validation: evaluated?.source,
+        classTable: classWeight && classTable(classWeight, classes),
+        control: { model: this, ...this.#rates(session, plan) },
+      };
+      return await fitSource(parts, options);
+    } finally {
+      for (const source of opened) await source.close();
+    }
   }
 
   /** The loss and the metrics over all examples. */
-  async evaluate(x: Examples, y: Labels, given: OrNull<BatchOptions> = {}): Promise<Results> {
-    const options = withoutNull<BatchOptions>(given);
-    refuseDataset('evaluate', x);
-    checkOptions('evaluate', options);
-    const { batchSize = BATCH_SIZE, signal } = options;
-    checkCount('batchSize', batchSize);
-    const plan = this.#plan('evaluate');
-    const rows = this.#rows('evaluate', x, y);
-    const session = await this.#session(rows);
-    checkLabels(plan, '', rows, session);
-    const training = await session.prepare(plan, this.#labels(rows));
-    return session.evaluate(training, conform(rows, training.labels), batchSize, signal);
+  evaluate(source: FitSource, options?: OrNull<ModelEvaluateOptions>): Promise<Results>;
+  evaluate(x: Examples, y: Labels, options?: OrNull<ModelEvaluateOptions>): Promise<Results>;
+  async evaluate(x: Examples | FitSource, second?: unknown, third?: unknown): Promise<Results> {
+    const { given, y, options: raw } = this.#arguments<ModelEvaluateOptions>('evaluate', x, second, third);
+    const { batchSize = BATCH_SIZE, sampleWeight, steps, signal } = withoutNull<ModelEvaluateOptions>(raw);
+    checkFitCount('batchSize', batchSize);
+    if (steps !== undefined) checkFitCount('steps', steps);
+    this.#compiledFor('evaluate');
+    const own = isSource(given) ? given : this.#data.rows('evaluate', { x: given, y, sampleWeight });
+    const opened: BatchSource[] = [];
+    try {
+      const { session, prepared, source } = await this.#open(
+        'evaluate',
+        '',
+        own,
+        batchSize,
+        undefined,
+        opened,
+      );
+      return await session.evaluate(prepared, limited(source.open(), steps), signal);
+    } finally {
+      for (const source of opened) await source.close();
+    }
   }
 
   /** The output for all examples; a list for a model whose `outputs` are a list. */
   async predict(x: Examples, given: OrNull<BatchOptions> = {}): Promise<Predictions<R>> {
     const options = withoutNull<BatchOptions>(given);
-    refuseDataset('predict', x);
+    if (isSource(x))
+      throw invalid('predict takes examples in memory, not a dataset or generator', {
+        hint: 'Call predict for each of its batches.',
+      });
     checkOptions('predict', options);
     const { batchSize = BATCH_SIZE, signal } = options;
-    checkCount('batchSize', batchSize);
-    const rows = this.#rows('predict', x);
-    const session = await this.#session(rows);
+    checkFitCount('batchSize', batchSize);
+    const rows = this.#data.rows('predict', { x });
+    const session = await this.#session(rows.tensors);
     const parts: (readonly Tensor[])[] = [];
     for (const batch of batchesOf(rows, batchSize)) parts.push(await session.predict(batch, signal));
     const all = session.predictions.map((_, i) => joined(parts.map((part) => part[i] as Tensor)));
@@ -166,52 +292,45 @@ export class Model<const R extends ModelResults = SymbolicTensor> implements Asy
 
   /**
    * Exports the model as a SavedModel with the signature `serving_default`, which takes the inputs by name and returns
-   * `prediction`, or several outputs by name. The directory must not exist, or be empty.
+   * `prediction`, or several outputs by name. The directory must not exist, or be empty. Its `assets.extra` has what
+   * `loadModel` needs to train the model further, except layers that are functions.
    */
   async save(directory: string): Promise<string> {
-    return (await this.#session()).save(directory);
+    const session = await this.#session();
+    const made = await session.export(directory);
+    await saveTraining(directory, {
+      architecture: () => this.toJson(),
+      compiled: this.#compiled,
+      checkpoint: (prefix) => session.saveCheckpoint(prefix, true),
+    });
+    return made;
+  }
+
+  /** Writes the weights as a checkpoint of TensorFlow: `prefix.index` and `prefix.data-00000-of-00001`. */
+  async saveWeights(prefix: string): Promise<void> {
+    await (await this.#session()).saveCheckpoint(prefix, false);
+  }
+
+  /** Restores weights that `saveWeights` or a job wrote. */
+  async loadWeights(prefix: string): Promise<void> {
+    await (await this.#session()).restoreCheckpoint(prefix, false);
+  }
+
+  /** Restores a checkpoint with the state of the optimizer. @internal */
+  async restoreTraining(prefix: string): Promise<void> {
+    await (await this.#session()).restoreCheckpoint(prefix, true);
   }
 
   /**
    * The options of a job that trains this model: `defineJob(model.toJob({ name, input, train }))`. Its input has the
-   * inputs of the model by name (default: `x`) and the labels `y`. The job begins with new weights.
+   * inputs of the model by name (default: `x`), the labels `y`, or `y/NAME` of several outputs, and optionally
+   * `sampleWeight`. The job begins with new weights.
    */
   toJob<I extends LabeledInput, P extends JobParams = Record<never, never>>(
     options: ModelJobOptions<I, P>,
   ): JobOptions<I, ModelOutputs, P> {
-    const plan = this.#plan('toJob');
-    if (this.#network.outputNames.length > 1)
-      throw new ShoalError('SHOAL_UNSUPPORTED', 'toJob makes jobs of models with one output', {
-        hint: 'Write the model function of the job with tf.layers, and return the sum of the losses.',
-      });
-    const { evaluate } = options;
-    const { seed = this.#options.seed } = options;
-    return {
-      ...(options as JobOptions<I, ModelOutputs, P>),
-      ...(seed === undefined ? {} : { seed }),
-      model: ({ input, training }) => {
-        const { y, ...inputs } = input as Readonly<Record<string, Output>>;
-        const build = () => this.#network.build(inputs, { training });
-        if (!y)
-          throw invalid("The input of the job has no labels 'y'", {
-            hint: `input must return the inputs of the model by name, and y; it returns ${Object.keys(inputs).join(', ')}.`,
-          });
-        const { predictions, loss } = training
-          ? trainingParts(plan, [y], build)
-          : modelParts(plan, build(), [y]);
-        return { loss, optimizer: plan.optimizer, outputs: { prediction: predictions[0] as Output } };
-      },
-      ...(evaluate && {
-        evaluate: {
-          metrics: ({ input, loss, outputs: { prediction } }) => {
-            const { y } = input as Readonly<Record<string, Output>>;
-            const own = loss.toOutput();
-            return metricsOf(plan, { loss: own, losses: [own], predictions: [prediction] }, [y as Output]);
-          },
-          ...evaluate,
-        },
-      }),
-    };
+    const compiled = this.#compiledFor('toJob');
+    return jobOf({ network: this.#network, compiled, seed: this.#options.seed, data: this.#data }, options);
   }
 
   /**
@@ -228,16 +347,88 @@ export class Model<const R extends ModelResults = SymbolicTensor> implements Asy
     await this.close();
   }
 
-  #plan(method: string): Compiled {
+  #compiledFor(method: string): Compiled {
     if (this.#compiled) return this.#compiled;
     throw invalid(`${method} needs a compiled model`, {
       hint: "Call model.compile({ optimizer: 'adam', loss: 'meanSquaredError' }) first.",
     });
   }
 
-  #session(rows?: Rows): Promise<ModelSession> {
+  /** `(x, y, options)` or `(source, options)`. */
+  #arguments<O extends object>(
+    method: 'fit' | 'evaluate',
+    given: Examples | FitSource,
+    second: unknown,
+    third: unknown,
+  ) {
+    refuseShards(method, given);
+    const isOne = isSource(given);
+    if (isOne && third !== undefined)
+      throw invalid(`${method} of a dataset or generator takes no labels: ${method}(source, options)`);
+    const options = ((isOne ? second : third) ?? {}) as OrNull<O>;
+    checkOptions(method, options);
+    return { given, y: (isOne ? undefined : second) as Labels | undefined, options };
+  }
+
+  /** A source of checked batches, and what is built for them. */
+  async #open(
+    method: string,
+    what: string,
+    given: Rows | FitSource,
+    batchSize: number,
+    random: (() => number) | undefined,
+    opened: BatchSource[],
+  ) {
+    const compiled = this.#compiledFor(method);
+    const checked = (rows: Rows, session: ModelSession): Rows => {
+      checkLabels(compiled, what, rows, session.predictions);
+      return conform(rows, session.prepare(compiled, this.#data.labels(rows)).labels);
+    };
+    if (given instanceof Rows) {
+      const session = await this.#session(given.tensors);
+      const rows = checked(given, session);
+      const source = rowSource(rows, batchSize, random);
+      return { session, prepared: session.prepare(compiled, this.#data.labels(rows)), source };
+    }
+    let session: ModelSession | undefined;
+    const read = (batch: GivenBatch): Batch => {
+      const rows = this.#data.rows(method, batchParts(batch, method));
+      return session ? checked(rows, session).tensors : rows.tensors;
+    };
+    const source = openSource(given, read);
+    opened.push(source);
+    // The first batch has the types of the inputs.
+    const first = source.open();
+    const next = await first.next();
+    if (next.done) throw invalid(`${what}The input of ${method} has no batch`);
+    session = await this.#session(next.value);
+    const rows = checked(new Rows(next.value), session);
+    return {
+      session,
+      prepared: session.prepare(compiled, this.#data.labels(rows)),
+      source: source.withFirst(first, rows.tensors),
+    };
+  }
+
+  #rates(
+    session: ModelSession,
+    { optimizer }: Compiled,
+  ): Pick<FitControl, 'learningRate' | 'scaleLearningRate'> {
+    return {
+      learningRate: async () => {
+        const { learningRate } = optimizer;
+        if (typeof learningRate === 'number') return learningRate * (await session.rateFactor());
+        throw new ShoalError('SHOAL_UNSUPPORTED', 'The learning rate of the optimizer is not one number', {
+          hint: 'It is a schedule, or there are several optimizers: scaleLearningRate(0.1) multiplies them all.',
+        });
+      },
+      scaleLearningRate: async (factor) => session.setRateFactor((await session.rateFactor()) * factor),
+    };
+  }
+
+  #session(examples?: Readonly<Record<string, Tensor>>): Promise<ModelSession> {
     if (this.#opened) return this.#opened.session;
-    const types = inputTypes(this.#network, rows?.tensors);
+    const types = inputTypes(this.#network, examples);
     const { seed } = this.#options;
     const session = ModelSession.open(this.#network, { seed, types }).catch((error: unknown) => {
       this.#opened = undefined;
@@ -246,44 +437,18 @@ export class Model<const R extends ModelResults = SymbolicTensor> implements Asy
     this.#opened = { types, session };
     return session;
   }
-
-  #rows(method: string, x: Examples, ...labels: readonly [y?: Labels]): Rows {
-    const { inputs, outputNames } = this.#network;
-    const given = namedExamples(
-      x,
-      inputs.map(({ name }) => name),
-    );
-    const tensors = inputs.map(
-      ({ name, type }) => [name, exampleTensor(name, given[name]!, type?.dtype)] as const,
-    );
-    const names = labelRows(outputNames);
-    const ys = method === 'predict' ? [] : labelsOf(method, labels[0] as Labels, outputNames);
-    return new Rows(
-      Object.fromEntries([...tensors, ...ys.map((y, i) => [names[i] as string, asTensor(y)] as const)]),
-    );
-  }
-
-  #labels({ tensors }: Rows): Readonly<Record<string, Tensor>> {
-    const names = labelRows(this.#network.outputNames);
-    return Object.fromEntries(names.map((name) => [name, tensors[name] as Tensor]));
-  }
 }
 
 const listOf = <T>(given: T | readonly T[]): readonly T[] =>
   Array.isArray(given) ? (given as readonly T[]) : [given as T];
 
-/** An input's examples, of the dtype that the model declares. */
-function exampleTensor(name: string, value: TensorLike, dtype: DType | undefined): Tensor {
-  try {
-    return asTensor(value, dtype);
-  } catch (cause) {
-    throw invalid(
-      `The examples of input '${name}'${dtype ? `, which is ${dtype},` : ''} are wrong: ${messageOf(cause)}`,
-      {
-        cause,
-      },
-    );
-  }
+function validationOf(
+  data: ModelData,
+  given: Rows | NonNullable<FitOptions['validationData']>,
+): Rows | FitSource {
+  if (given instanceof Rows || isSource(given)) return given;
+  const [x, y, sampleWeight] = given;
+  return data.rows('fit', { x, y, sampleWeight });
 }
 
 /** The value of a weight, with its dtype. */
@@ -298,57 +463,15 @@ function weightFor({ name, dtype, shape }: Variable, value: TensorLike): Tensor 
   );
 }
 
-function checkLabels({ outputs }: Compiled, what: string, rows: Rows, { predictions }: ModelSession): void {
-  const names = labelRows(outputs.map(({ name }) => name));
-  for (const [i, { takesClasses }] of outputs.entries()) {
-    const name = names[i] as string;
-    const classes = predictions[i]?.shape?.at(-1) ?? null;
-    if (takesClasses) checkClasses(`${what}${name}`, rows.tensors[name] as Tensor, classes);
-  }
-}
-
-/** The rows with labels of the dtypes that the graph was built for. */
-function conform(rows: Rows, labels: Readonly<Record<string, Output>>): Rows {
-  return Object.entries(labels).reduce((all, [name, label]) => conformOne(all, name, label), rows);
-}
-
-function conformOne(rows: Rows, name: string, { dtype }: Output): Rows {
-  const y = rows.tensors[name];
-  if (!y || y.dtype === dtype) return rows;
-  try {
-    return new Rows({ ...rows.tensors, [name]: asTensor(y, dtype) });
-  } catch (cause) {
-    throw invalid(
-      `The labels ${name} are ${y.dtype}, those of the first call were ${dtype}; they cannot be converted: ${messageOf(cause)}`,
-      {
-        cause,
-        hint: `Give the labels of every call as ${y.dtype}, or call compile again; the weights stay.`,
-      },
-    );
-  }
-}
-
-function joined(parts: readonly Tensor[]): Tensor {
-  const [first] = parts;
-  if (!first || parts.length === 1) return first as Tensor;
-  const count = parts.reduce((sum, { shape }) => sum + (shape[0] as number), 0);
-  const all = Tensor.allocate([count, ...first.shape.slice(1)], first.dtype);
-  let at = 0;
-  for (const { data } of parts as readonly Tensor<'float32'>[]) {
-    (all.data as Float32Array).set(data, at);
-    at += data.length;
-  }
-  return all;
-}
-
 /** Layers one after another: the first element may be `tf.keras.Input`; default: the shape of the first examples. */
 export class Sequential extends Model {
-  constructor(layers: readonly (Layer | SymbolicTensor)[], options: ModelOptions = {}) {
+  constructor(layers: readonly (Layer | Model | SymbolicTensor)[], options: ModelOptions = {}) {
     const [first, ...others] = layers;
     const isGiven = first instanceof SymbolicTensor;
     const input = isGiven ? first : new SymbolicTensor({ input: { name: 'x', type: undefined } });
     let output = input;
-    for (const layer of isGiven ? others : layers) {
+    for (const given of isGiven ? others : layers) {
+      const layer = given instanceof Model ? given.asLayer() : given;
       if (!(layer instanceof Layer))
         throw invalid('A Sequential model consists of layers; tf.keras.Input can only be the first element');
       output = layer.apply(output);

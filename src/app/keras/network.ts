@@ -2,82 +2,127 @@
 import { invalid } from '../../base/errors/errors.js';
 import type { Graph } from '../../tensorflow/graph/graph.js';
 import type { Output } from '../../tensorflow/graph/operation.js';
-import { globalVariables } from '../../tensorflow/variables/variable-scope.js';
-import { type InputSpec, type Layer, SymbolicTensor } from './layer.js';
+import {
+  type Application,
+  type Built,
+  type InputSpec,
+  type Layer,
+  type LayerCall,
+  type Mask,
+  SymbolicTensor,
+} from './layer.js';
+import { LayerBuilder } from './layer-builder.js';
 import type { LayerVariables } from './layer-weights.js';
 
 /** One application of a layer. */
 export interface NetworkNode {
   readonly layer: Layer;
   readonly name: string;
-  readonly sources: readonly SymbolicTensor[];
-  readonly tensor: SymbolicTensor;
+  readonly application: Application;
 }
 
 export interface NetworkOptions {
   readonly training: boolean;
-  /** Called with the result of each layer; default: none. */
-  readonly onLayer?: (node: NetworkNode, output: Output) => void;
+  /** Called with what each layer has built; default: none. */
+  readonly onLayer?: (node: NetworkNode, built: Built) => void;
 }
+
+/** Builds a layer in the graph of its inputs. */
+export type BuildLayer = (node: NetworkNode, inputs: readonly Output[], masks: readonly Mask[]) => Built;
 
 export class Network {
   readonly inputs: readonly InputSpec[];
+  readonly inputTensors: readonly SymbolicTensor[];
+  readonly outputTensors: readonly SymbolicTensor[];
   readonly nodes: readonly NetworkNode[];
   /** The names of the outputs: of the layers that make them, or `prediction` if there is one output. */
   readonly outputNames: readonly string[];
-  readonly #outputs: readonly SymbolicTensor[];
   readonly #specs: ReadonlyMap<SymbolicTensor, InputSpec>;
-  /** The layers that each graph contains, with their variables. */
-  readonly #built = new WeakMap<Graph, Map<Layer, LayerVariables>>();
+  readonly #builder = new LayerBuilder();
 
   constructor(inputs: readonly SymbolicTensor[], outputs: readonly SymbolicTensor[]) {
     checkTensors('inputs', inputs);
     checkTensors('outputs', outputs);
-    this.#outputs = outputs;
+    this.inputTensors = inputs;
+    this.outputTensors = outputs;
     this.#specs = new Map(inputs.map((tensor) => [tensor, specOf(tensor)]));
     this.inputs = [...this.#specs.values()];
     const names = this.inputs.map(({ name }) => name);
-    if (new Set(names).size < names.length || names.includes('y'))
+    const reserved = RESERVED.find((name) => names.includes(name));
+    if (new Set(names).size < names.length || reserved !== undefined)
       throw invalid(
-        `The inputs of a model need different names, other than y; they are ${names.join(', ')}`,
+        `The inputs of a model need different names, other than ${RESERVED.join(' and ')}; they are ${names.join(', ')}`,
         {
           hint: "Name them: tf.keras.Input({ shape: [3], name: 'image' }).",
         },
       );
     this.nodes = nameNodes(orderOf(outputs, this.#specs));
     this.outputNames = this.#nameOutputs();
-    const used = new Set(this.nodes.flatMap(({ sources }) => sources));
+    const used = new Set(this.nodes.flatMap(({ application }) => application.sources));
     for (const [tensor, { name }] of this.#specs)
       if (!used.has(tensor)) throw invalid(`The output of the model does not depend on its input '${name}'`);
-    for (const layer of new Set(this.nodes.map((node) => node.layer))) layer.weights.addModel();
+    for (const layer of new Set(withInner(this.layers))) layer.weights.addModel();
+  }
+
+  /** The layers, each once, in the order in which they are built. */
+  get layers(): readonly Layer[] {
+    return [...new Set(this.nodes.map(({ layer }) => layer))];
   }
 
   /** Adds the ops to the graph of the inputs; variables that exist already are shared. */
-  build(inputs: Readonly<Record<string, Output>>, { training, onLayer }: NetworkOptions): readonly Output[] {
-    const values = new Map<SymbolicTensor, Output>();
-    for (const [tensor, { name }] of this.#specs) {
+  build(inputs: Readonly<Record<string, Output>>, { training, onLayer }: NetworkOptions): Built {
+    const given = this.inputs.map(({ name }) => {
       const input = inputs[name];
-      if (!input)
-        throw invalid(
-          `The model has no value for its input '${name}'; it got ${Object.keys(inputs).join(', ')}`,
-        );
-      values.set(tensor, input);
-    }
+      if (input) return input;
+      throw invalid(
+        `The model has no value for its input '${name}'; it got ${Object.keys(inputs).join(', ')}`,
+      );
+    });
+    return this.#connect(given, [], (node, sources, masks) => {
+      const built = this.#builder.build(node.layer, sources, { name: node.name, training, masks });
+      onLayer?.(node, built);
+      return built;
+    });
+  }
+
+  /** Builds the layers as parts of a layer of another model. */
+  buildWithin(inputs: readonly Output[], call: LayerCall): Built {
+    return this.#connect(inputs, call.masks, ({ layer, name }, sources, masks) =>
+      call.build(layer, sources, masks, name),
+    );
+  }
+
+  #connect(inputs: readonly Output[], inputMasks: readonly Mask[], build: BuildLayer): Built {
+    const results = new Map<Application, Built>();
+    const given = new Map([...this.#specs.keys()].map((tensor, i) => [tensor, i] as const));
+    const resultOf = (tensor: SymbolicTensor): { readonly output: Output; readonly mask: Mask } => {
+      const { parts } = tensor;
+      if ('input' in parts) {
+        const at = given.get(tensor) as number;
+        return { output: inputs[at] as Output, mask: inputMasks[at] };
+      }
+      const built = results.get(parts.application) as Built;
+      return { output: built.outputs[parts.index] as Output, mask: built.masks[parts.index] };
+    };
     for (const node of this.nodes) {
-      const sources = node.sources.map((source) => values.get(source) as Output);
-      const output = this.#buildLayer(node, sources, training);
-      values.set(node.tensor, output);
-      onLayer?.(node, output);
+      const sources = node.application.sources.map(resultOf);
+      const outputs = sources.map(({ output }) => output);
+      const masks = sources.map(({ mask }) => mask);
+      results.set(node.application, build(node, outputs, masks));
     }
-    return this.#outputs.map((output) => values.get(output) as Output);
+    const ended = this.outputTensors.map(resultOf);
+    return { outputs: ended.map(({ output }) => output), masks: ended.map(({ mask }) => mask) };
   }
 
   #nameOutputs(): readonly string[] {
-    if (this.#outputs.length === 1) return ['prediction'];
+    if (this.outputTensors.length === 1) return ['prediction'];
     const names: string[] = [];
-    for (const output of this.#outputs) {
-      const own = this.nodes.find(({ tensor }) => tensor === output)?.name ?? this.#specs.get(output)?.name;
-      let name = own as string;
+    for (const { parts } of this.outputTensors) {
+      const own =
+        'input' in parts
+          ? parts.input.name
+          : (this.nodes.find(({ application }) => application === parts.application)?.name as string);
+      let name = own;
       for (let i = 1; names.includes(name); i++) name = `${own}_${i}`;
       names.push(name);
     }
@@ -86,29 +131,15 @@ export class Network {
 
   /** The layers that were built in a graph. */
   builtIn(graph: Graph): readonly LayerVariables[] {
-    return [...(this.#built.get(graph)?.values() ?? [])];
-  }
-
-  #buildLayer({ layer, name }: NetworkNode, sources: readonly Output[], training: boolean): Output {
-    const { graph } = sources[0] as Output;
-    const built = this.#built.get(graph) ?? new Map<Layer, LayerVariables>();
-    this.#built.set(graph, built);
-    const earlier = globalVariables(graph).length;
-    const output = layer.build(sources, { name, training });
-    const created = globalVariables(graph).slice(earlier);
-    if (built.has(layer) && created.length > 0)
-      throw invalid(
-        `Layer ${name} does not share its variables: built again, it created ${created.map((one) => one.name).join(', ')}`,
-        {
-          hint:
-            'The model would train these and evaluate others. Create variables with tf.variable or tf.layers, ' +
-            "for training and evaluation alike, in a variable scope with reuse: 'auto' (the default).",
-        },
-      );
-    if (!built.has(layer)) built.set(layer, { name, weights: layer.weights, variables: created });
-    return output;
+    return this.#builder.builtIn(graph);
   }
 }
+
+/** What the labels and the weights of examples are called. */
+const RESERVED = ['y', 'sampleWeight'];
+
+const withInner = (layers: readonly Layer[]): readonly Layer[] =>
+  layers.flatMap((layer) => [layer, ...withInner(layer.inner)]);
 
 function specOf({ parts }: SymbolicTensor): InputSpec {
   if ('input' in parts) return parts.input;
@@ -129,34 +160,35 @@ function checkTensors(option: string, tensors: readonly unknown[]): void {
 function orderOf(
   outputs: readonly SymbolicTensor[],
   inputs: ReadonlyMap<SymbolicTensor, InputSpec>,
-): readonly SymbolicTensor[] {
-  const order: SymbolicTensor[] = [];
-  const seen = new Set<SymbolicTensor>(inputs.keys());
+): readonly Application[] {
+  const order: Application[] = [];
+  const seen = new Set<Application>();
   // Without recursion: a model may have thousands of layers.
   const pending: { readonly tensor: SymbolicTensor; readonly isReady: boolean }[] = [...outputs]
     .reverse()
     .map((tensor) => ({ tensor, isReady: false }));
   for (let next = pending.pop(); next; next = pending.pop()) {
     const { tensor, isReady } = next;
-    if (isReady) order.push(tensor);
-    if (isReady || seen.has(tensor)) continue;
-    seen.add(tensor);
+    if (inputs.has(tensor)) continue;
     const { parts } = tensor;
     if ('input' in parts)
       throw invalid(`The input '${parts.input.name}' is not among the inputs of the model`);
+    const { application } = parts;
+    if (isReady) order.push(application);
+    if (isReady || seen.has(application)) continue;
+    seen.add(application);
     pending.push({ tensor, isReady: true });
-    for (const source of [...parts.sources].reverse()) pending.push({ tensor: source, isReady: false });
+    for (const source of [...application.sources].reverse()) pending.push({ tensor: source, isReady: false });
   }
   if (order.length === 0) throw invalid('The model has no layers');
   return order;
 }
 
 /** Names as in Keras: `dense`, `dense_1`; a layer that is applied several times has one name. */
-function nameNodes(order: readonly SymbolicTensor[]): readonly NetworkNode[] {
+function nameNodes(order: readonly Application[]): readonly NetworkNode[] {
   const names = new Map<Layer, string>();
   const taken = new Set<string>();
-  const layers = order.flatMap(({ parts }) => ('layer' in parts ? [parts.layer] : []));
-  for (const layer of new Set(layers)) {
+  for (const layer of new Set(order.map((application) => application.layer))) {
     if (layer.name === undefined) continue;
     if (taken.has(layer.name)) throw invalid(`Two layers of the model are named '${layer.name}'`);
     taken.add(layer.name);
@@ -171,9 +203,9 @@ function nameNodes(order: readonly SymbolicTensor[]): readonly NetworkNode[] {
     names.set(layer, name);
     return name;
   };
-  return order.flatMap((tensor) => {
-    const { parts } = tensor;
-    if (!('layer' in parts)) return [];
-    return [{ layer: parts.layer, name: nameOf(parts.layer), sources: parts.sources, tensor }];
-  });
+  return order.map((application) => ({
+    layer: application.layer,
+    name: nameOf(application.layer),
+    application,
+  }));
 }

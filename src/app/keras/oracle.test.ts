@@ -29,6 +29,8 @@ interface Case {
   readonly shape: readonly number[];
   readonly classes: number;
   readonly make: () => Model;
+  /** Whether examples are sequences of different lengths, with a label for each step. */
+  readonly isSequence?: boolean;
 }
 
 const cases: readonly Case[] = [
@@ -84,7 +86,30 @@ const cases: readonly Case[] = [
       });
     },
   },
+  {
+    name: 'masked',
+    shape: [5, 2],
+    classes: 3,
+    isSequence: true,
+    make: () =>
+      new Sequential([
+        Input({ shape: [5, 2] }),
+        layers.masking(),
+        layers.lstm(4, { returnSequences: true, name: 'first' }),
+        layers.dense(3, { activation: 'softmax', name: 'last' }),
+      ]).compile({ optimizer: 'sgd', loss: 'sparseCategoricalCrossentropy', metrics: ['accuracy'] }),
+  },
 ];
+
+/** Sets the steps after the end of each sequence to 0. */
+function shortened(x: Tensor<'float32'>): Tensor<'float32'> {
+  const [rows = 0, steps = 0, width = 0] = x.shape;
+  for (let row = 0; row < rows; row++)
+    x.data.fill(0, (row * steps + 1 + (row % steps)) * width, (row + 1) * steps * width);
+  return x;
+}
+const stepClasses = (x: Tensor<'float32'>): number[][] =>
+  Array.from({ length: x.shape[0]! }, (_, i) => Array.from({ length: x.shape[1]! }, (__, t) => (i + t) % 3));
 
 interface Trained {
   readonly history: Readonly<Record<string, readonly number[]>>;
@@ -97,10 +122,14 @@ describe('the same models in Keras', () => {
   beforeAll(async () => {
     const requests: object[] = [];
     const all: Trained[] = [];
-    for (const { name, shape, classes, make } of cases) {
+    for (const { name, shape, classes, make, isSequence } of cases) {
       await using model = make();
-      const [x, xv] = [numbers(50, ...shape), numbers(20, ...shape)];
-      const [y, yv] = [classesOf(x, classes), classesOf(xv, classes)];
+      const [x, xv] = [50, 20].map((rows) => {
+        const made = numbers(rows, ...shape);
+        return isSequence ? shortened(made) : made;
+      }) as [Tensor<'float32'>, Tensor<'float32'>];
+      const labels = (of: Tensor<'float32'>) => (isSequence ? stepClasses(of) : classesOf(of, classes));
+      const [y, yv] = [labels(x), labels(xv)];
       // Creates the weights.
       await model.predict(xv);
       const weights = Object.fromEntries(
@@ -108,7 +137,9 @@ describe('the same models in Keras', () => {
       );
       const validationData = [xv, yv] as const;
       const { history } = await model.fit(x, y, { epochs: 4, batchSize: 8, shuffle: false, validationData });
-      const prediction = (await model.predict(xv, { batchSize: 7 })).toArray() as number[][];
+      const prediction = ((await model.predict(xv, { batchSize: 7 })).toArray() as unknown[]).map(
+        (row) => [row].flat(3) as number[],
+      );
       all.push({ history, prediction });
       const data = { x: x.toArray(), y, xv: xv.toArray(), yv };
       requests.push({ case: name, ...data, weights, epochs: 4, batchSize: 8 });
@@ -134,7 +165,9 @@ describe('the same models in Keras', () => {
       expect(history.loss!.at(-1)).toBeLessThan(history.loss![0]!);
       for (const [row, values] of prediction.entries())
         for (const [column, value] of values.entries())
-          expect(Math.abs(value - theirs.prediction[row]![column]!)).toBeLessThan(1e-4);
+          expect(Math.abs(value - ([theirs.prediction[row]].flat(3) as number[])[column]!)).toBeLessThan(
+            1e-4,
+          );
     },
   );
 });

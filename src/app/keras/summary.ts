@@ -27,7 +27,7 @@ export function describeNetwork(network: Network, types: InputTypes): string {
     let [total, trainable] = [0, 0];
     network.build(inputs, {
       training: false,
-      onLayer: ({ layer, name }, output) => {
+      onLayer: ({ layer, name }, { outputs }) => {
         const created = globalVariables(graph).filter((variable) => !seen.has(variable.name));
         let count = 0;
         for (const variable of created) {
@@ -38,7 +38,7 @@ export function describeNetwork(network: Network, types: InputTypes): string {
         }
         total += count;
         const title = name === layer.kind ? name : `${name} (${layer.kind})`;
-        rows.push([title, formatShape(output.shape), grouped(count)]);
+        rows.push([title, outputs.map(({ shape }) => formatShape(shape)).join(', '), grouped(count)]);
       },
     });
     return [

@@ -9,7 +9,7 @@ import {
   AFFINE_NAMES,
   type AffineOptions,
   affine,
-  checkPositive,
+  checkCount,
   checkRank,
   knownSize,
   layerOptions,
@@ -39,9 +39,9 @@ export function conv2d(
   given: OrNull<Conv2dOptions> = {},
 ): Output {
   const options = layerOptions('conv2d', CONV2D_NAMES, given);
-  checkPositive('conv2d', 'filters', filters);
+  checkCount('conv2d', 'filters', filters);
   const window = typeof size === 'number' ? [size, size] : size;
-  for (const side of window) checkPositive('conv2d', 'the size of the kernel', side);
+  for (const side of window) checkCount('conv2d', 'the size of the kernel', side);
   const x = asOutput(inputs);
   checkRank('conv2d', x, 4);
   const channels = knownSize('conv2d', x, -1);

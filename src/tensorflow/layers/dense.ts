@@ -8,21 +8,14 @@ import { matMul } from '../ops/math.js';
 import type { PartialShape } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
 import { layerScope } from './layer-scope.js';
-import {
-  AFFINE_NAMES,
-  type AffineOptions,
-  affine,
-  checkPositive,
-  knownSize,
-  layerOptions,
-} from './weights.js';
+import { AFFINE_NAMES, type AffineOptions, affine, checkCount, knownSize, layerOptions } from './weights.js';
 
 export type DenseOptions = AffineOptions;
 
 /** Variables `dense/kernel` [inputs, units] and `dense/bias` [units]. */
 export function dense(inputs: Operand, units: number, given: OrNull<DenseOptions> = {}): Output {
   const options = layerOptions('dense', AFFINE_NAMES, given);
-  checkPositive('dense', 'units', units);
+  checkCount('dense', 'units', units);
   const x = asOutput(inputs);
   const features = knownSize('dense', x, -1);
   return layerScope(x, 'dense', options, () =>

@@ -10,7 +10,7 @@ import { type EmbeddingLookupOptions, embeddingLookup } from './embedding-lookup
 import { integerOutput } from './integers.js';
 import { layerScope } from './layer-scope.js';
 import type { Regularizer } from './regularizers.js';
-import { checkPositive, LAYER_NAMES, type LayerOptions, layerOptions, weight } from './weights.js';
+import { checkCount, LAYER_NAMES, type LayerOptions, layerOptions, weight } from './weights.js';
 
 export interface EmbeddingOptions extends LayerOptions, Pick<EmbeddingLookupOptions, 'maxNorm' | 'unique'> {
   /** The dtype of the table; default: 'float32'. */
@@ -38,8 +38,8 @@ export function embedding(
   given: OrNull<EmbeddingOptions> = {},
 ): Output {
   const options = layerOptions('embedding', EMBEDDING_NAMES, given);
-  checkPositive('embedding', 'the number of rows', rows);
-  checkPositive('embedding', 'the size of a row', size);
+  checkCount('embedding', 'the number of rows', rows);
+  checkCount('embedding', 'the size of a row', size);
   const wanted = integerOutput('Ids', ids);
   return layerScope(wanted, 'embedding', options, () => {
     const table = weight('embeddings', {

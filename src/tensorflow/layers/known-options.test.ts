@@ -32,7 +32,7 @@ test.each([
   ['dropout', () => keras.dropout(0.5, { training: true } as never)],
   ['batch_normalization', () => keras.batchNorm({ reuse: true } as never)],
   ['lambda', () => keras.lambda((x) => x, { names: 'a' } as never)],
-  ['concatenate', () => keras.concatenate({ axis: 1 } as never)],
+  ['concatenate', () => keras.concatenate({ axes: 1 } as never)],
 ])('of a layer of a model: %s', (name, make) => {
   expect(make).toThrow(new RegExp(`Layer ${name} has an unknown option`));
 });

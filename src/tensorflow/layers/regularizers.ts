@@ -11,22 +11,32 @@ import type { Variable } from '../variables/variable.js';
 /** The penalty of a weight tensor, a scalar. */
 export type Regularizer = (weights: Output) => Output;
 
+/** What a penalty was made of. */
+export interface Penalty {
+  readonly className: 'l1' | 'l2' | 'l1l2';
+  readonly config: Readonly<Record<string, number>>;
+}
+
+const PENALTY = Symbol('shoal.penalty');
+const described = (penalty: Penalty, body: Regularizer): Regularizer =>
+  Object.assign((weights: Output) => body(weights), { [PENALTY]: penalty });
+
+/** How a penalty of this file was made; undefined for another function. */
+export const penaltyOf = (regularizer: Regularizer & { readonly [PENALTY]?: Penalty }): Penalty | undefined =>
+  regularizer[PENALTY];
+
 /** scale · Σ|w| */
-export const l1 =
-  (scale = 0.01): Regularizer =>
-  (weights) =>
-    mul(sum(abs(weights)), scale);
+export const l1 = (scale = 0.01): Regularizer =>
+  described({ className: 'l1', config: { l1: scale } }, (weights) => mul(sum(abs(weights)), scale));
 
 /** scale · Σw², as in Keras. TensorFlow 1's contrib l2_regularizer uses half of that. */
-export const l2 =
-  (scale = 0.01): Regularizer =>
-  (weights) =>
-    mul(sum(square(weights)), scale);
+export const l2 = (scale = 0.01): Regularizer =>
+  described({ className: 'l2', config: { l2: scale } }, (weights) => mul(sum(square(weights)), scale));
 
-export const l1l2 =
-  ({ l1: absolute = 0.01, l2: squared = 0.01 } = {}): Regularizer =>
-  (weights) =>
-    add(l1(absolute)(weights), l2(squared)(weights));
+export const l1l2 = ({ l1: absolute = 0.01, l2: squared = 0.01 } = {}): Regularizer =>
+  described({ className: 'l1l2', config: { l1: absolute, l2: squared } }, (weights) =>
+    add(l1(absolute)(weights), l2(squared)(weights)),
+  );
 
 /** Adds the penalty of a variable (of each partition if partitioned), unless already added. */
 export function regularize(variable: Variable | PartitionedVariable, regularizer: Regularizer): void {

@@ -88,14 +88,15 @@ export function layerOptions<O extends object>(layer: string, names: Names<O>, g
   return options;
 }
 
-/** activation(multiply(kernel) + bias), with the variables `kernel` and `bias`. */
+/** activation(multiply(kernel) + bias), with the variables `kernel` and `bias`, of size `units`. */
 export function affine(
   kernelShape: Shape,
   dtype: DType,
   options: AffineOptions,
   multiply: (kernel: Output) => Output,
+  units = kernelShape.at(-1) as number,
 ): Output {
-  const { trainable, useBias = true, activation } = options;
+  const { trainable } = options;
   const kernel = weight('kernel', {
     shape: kernelShape,
     dtype,
@@ -103,11 +104,17 @@ export function affine(
     initializer: options.kernelInitializer,
     regularizer: options.kernelRegularizer,
   });
-  let y = multiply(kernel.toOutput());
+  return withBias(multiply(kernel.toOutput()), units, options);
+}
+
+/** activation(x + bias), with the variable `bias`, of size `units`. */
+export function withBias(x: Output, units: number, options: AffineOptions): Output {
+  const { trainable, useBias = true, activation } = options;
+  let y = x;
   if (useBias) {
     const bias = weight('bias', {
-      shape: [kernelShape.at(-1) as number],
-      dtype,
+      shape: [units],
+      dtype: x.dtype,
       trainable,
       initializer: options.biasInitializer ?? zerosInitializer(),
       regularizer: options.biasRegularizer,
@@ -156,7 +163,7 @@ export function checkRank(layer: string, x: Output, rank: number): void {
 }
 
 /** Checks a positive integer: units, filters, window sizes. */
-export function checkPositive(layer: string, what: string, value: number): void {
+export function checkCount(layer: string, what: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 1) {
     throw invalid(`Layer ${layer}: ${what} must be a positive integer; got ${value}`);
   }

@@ -7,7 +7,7 @@ import type { Graph } from '../graph/graph.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import { isOutputLike } from '../ops/build.js';
 import { constant } from '../ops/creation.js';
-import { cast } from '../ops/math.js';
+import { cast, mul } from '../ops/math.js';
 import { type DType, isFloating } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { Variable } from '../variables/variable.js';
@@ -46,16 +46,23 @@ export class Hyperparameters {
   readonly #graph: Graph;
   readonly #scope: string;
   readonly #globalStep: Variable | undefined;
+  readonly #rateFactor: Output | undefined;
   readonly #scheduled = new Map<Schedule, Output>();
 
-  constructor(graph: Graph, scope: string, globalStep: Variable | undefined) {
+  constructor(graph: Graph, scope: string, globalStep: Variable | undefined, rateFactor?: Output) {
     this.#graph = graph;
     this.#scope = scope;
     this.#globalStep = globalStep;
+    this.#rateFactor = rateFactor;
   }
 
   /** The value as a scalar of this dtype, created in the current scope. */
   scalar(value: Hyperparameter, dtype: DType, name: string): Output {
+    const own = this.#scalar(value, dtype, name);
+    return this.#rateFactor && name === 'learning_rate' ? mul(own, cast(this.#rateFactor, dtype)) : own;
+  }
+
+  #scalar(value: Hyperparameter, dtype: DType, name: string): Output {
     if (typeof value === 'number') return scalarConstant(value, dtype, name);
     const output = typeof value === 'function' ? this.#evaluate(value, name) : value.toOutput();
     if (!isFloating(output.dtype) || (output.rank ?? 0) !== 0) {

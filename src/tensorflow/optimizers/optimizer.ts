@@ -40,6 +40,8 @@ export interface ApplyGradientsOptions {
   readonly name?: string;
   /** Decides on the variables' devices whether the updates are applied; default: none, they are. */
   readonly guard?: UpdateGuard;
+  /** Multiplies the learning rate, a scalar; default: 1. */
+  readonly rateFactor?: Output;
 }
 
 /** Decides, on the devices of the variables, whether a step is applied, and records that it was. */
@@ -147,13 +149,14 @@ export abstract class Optimizer {
     const given = checkPairs(this.name, pairs);
     const variables = given.map(([, variable]) => variable);
     const graph = (variables[0] as Variable).graph;
-    const { globalStep, guard, name = this.name } = withoutNull<ApplyGradientsOptions>(options);
+    const { globalStep, guard, rateFactor, name = this.name } = withoutNull<ApplyGradientsOptions>(options);
     const owners = new Set(variables.map((variable) => this.ownerOf(variable)));
     return graph.asDefault(() => {
       for (const owner of owners)
         owner.#prepare(variables.filter((variable) => this.ownerOf(variable) === owner));
       const trainOp = graph.nameScope(name, (scope) => {
-        const values = new Hyperparameters(graph, scope, globalStep ?? getGlobalStep(graph));
+        const step = globalStep ?? getGlobalStep(graph);
+        const values = new Hyperparameters(graph, scope, step, rateFactor);
         const travelling = packTravellers(graph, this.#once(given));
         const updates = (guard?.admit(travelling) ?? travelling).map(([gradient, variable]) => {
           const owner = this.ownerOf(variable);

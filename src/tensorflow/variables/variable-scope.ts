@@ -68,6 +68,18 @@ export function variableScope<T>(name: string, body: () => T, given: OrNull<Vari
   return name === '' ? graph.asDefault(run) : graph.nameScope(name, run);
 }
 
+/** Runs `body` in the variable scope with this full prefix, which ends with a slash or is empty, wherever the caller is. */
+export function absoluteVariableScope<T>(
+  prefix: string,
+  body: () => T,
+  { reuse }: Pick<VariableScopeOptions, 'reuse'> = {},
+): T {
+  const graph = currentGraph();
+  const outer = settingsOf(graph);
+  const inner: ScopeSettings = { ...outer, prefix, reuse: reuse ?? outer.reuse };
+  return graph.asDefault(() => graph.nameScope(prefix, () => withExtra(graph, SCOPE, inner, body)));
+}
+
 export interface GetVariableOptions<D extends DType = DType> {
   /** The shape; default: that of the initial value. */
   readonly shape?: Shape;

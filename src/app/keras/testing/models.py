@@ -36,7 +36,17 @@ def functional_model(shape):
     return keras.Model(x, last(layers.Concatenate()([first, second])))
 
 
+def masked_model(shape):
+    return keras.Sequential([
+        keras.Input(shape),
+        layers.Masking(),
+        layers.LSTM(4, return_sequences=True, name='first'),
+        layers.Dense(3, activation='softmax', name='last'),
+    ])
+
+
 CASES = {
+    'masked': (masked_model, 'sparse_categorical_crossentropy', lambda: keras.optimizers.SGD()),
     'dense': (dense_model, 'sparse_categorical_crossentropy', lambda: keras.optimizers.Adam(0.01)),
     'conv': (conv_model, keras.losses.SparseCategoricalCrossentropy(from_logits=True), lambda: keras.optimizers.SGD(0.1, momentum=0.9)),
     'functional': (functional_model, 'binary_crossentropy', lambda: keras.optimizers.Adam()),

@@ -3,6 +3,7 @@ import { invalid, isShoalError } from '../../../base/errors/errors.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
 import type { Feeds } from '../../../tensorflow/session/feeds.js';
 import type { RunOptions } from '../../../tensorflow/session/runner.js';
+import type { MaybePromise } from '../hooks/session-run-hook.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 
 /** A metric as `tf.metrics` returns it. */
@@ -21,8 +22,8 @@ export interface Evaluation {
   readonly input?: readonly Operation[];
   /** Initializes the input; run before the first batch. Default: none. */
   readonly initOp?: Operation;
-  /** Returns the feeds of each batch; default: none. */
-  readonly feeds?: (batch: number) => Feeds;
+  /** Returns the feeds of each batch, or undefined at the end of the input; default: none. */
+  readonly feeds?: (batch: number) => MaybePromise<Feeds | undefined>;
 }
 
 export type Results = Readonly<Record<string, number>>;
@@ -41,8 +42,10 @@ export async function evaluate(
   const updates = [...all.map(([, { updateOp }]) => updateOp), ...input];
   let done = 0;
   while (done < batches) {
+    const own = await feeds?.(done);
+    if (feeds && !own) break;
     try {
-      await session.run(updates, { ...within, feeds: feeds?.(done) });
+      await session.run(updates, { ...within, feeds: own });
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw error;
       break;

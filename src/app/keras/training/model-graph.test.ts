@@ -1,6 +1,6 @@
 /** The updates of moving averages run once per step, however often the graph was built. */
 import { expect, test } from 'vitest';
-import { Input, layers, Sequential } from './index.js';
+import { Input, layers, Sequential } from '../index.js';
 
 const x = [[1], [2], [3], [6]];
 const y = [[1], [2], [3], [4]];

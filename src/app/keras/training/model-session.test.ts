@@ -1,9 +1,9 @@
 /** A model frees its session and its graph: when it is closed, and when it could not be opened. */
 import { expect, test } from 'vitest';
-import { liveHandles } from '../../tensorflow/native/handle.js';
-import { fill } from '../../tensorflow/ops/creation.js';
-import * as raw from '../../tensorflow/ops/generated/index.js';
-import { Input, layers, Sequential } from './index.js';
+import { liveHandles } from '../../../tensorflow/native/handle.js';
+import { fill } from '../../../tensorflow/ops/creation.js';
+import * as raw from '../../../tensorflow/ops/generated/index.js';
+import { Input, layers, Sequential } from '../index.js';
 
 const live = () => {
   const { graph, session } = liveHandles();

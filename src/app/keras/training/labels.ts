@@ -1,7 +1,7 @@
 /** Labels that are class numbers. TensorFlow would truncate fractions, and fail in the middle of training for others. */
-import { invalid } from '../../base/errors/errors.js';
-import type { Shape } from '../../tensorflow/tensor/shape.js';
-import type { Tensor } from '../../tensorflow/tensor/tensor.js';
+import { invalid } from '../../../base/errors/errors.js';
+import type { Shape } from '../../../tensorflow/tensor/shape.js';
+import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { asTensor } from './data.js';
 
 /** Throws unless all labels are integers in [0, classes); `classes` is null if their number is not known. */

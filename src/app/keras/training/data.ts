@@ -1,11 +1,10 @@
 /** Examples in memory, and the batches of them that steps are fed with. */
-import { invalid } from '../../base/errors/errors.js';
-import { DTYPES, type DType } from '../../tensorflow/tensor/dtype.js';
-import type { NestedValue } from '../../tensorflow/tensor/literal.js';
-import { formatShape } from '../../tensorflow/tensor/shape.js';
-import { Tensor, type TensorLike } from '../../tensorflow/tensor/tensor.js';
-import { Dataset } from '../../training/input/dataset/dataset.js';
-import { ShardedFiles } from '../../training/input/leases/sharded-files.js';
+import { invalid } from '../../../base/errors/errors.js';
+import { DTYPES, type DType } from '../../../tensorflow/tensor/dtype.js';
+import type { NestedValue } from '../../../tensorflow/tensor/literal.js';
+import { formatShape } from '../../../tensorflow/tensor/shape.js';
+import { Tensor, type TensorLike } from '../../../tensorflow/tensor/tensor.js';
+import { ShardedFiles } from '../../../training/input/leases/sharded-files.js';
 
 /** The examples of a model with one input, or by the names of its inputs. */
 export type Examples = TensorLike | Readonly<Record<string, TensorLike>>;
@@ -70,13 +69,16 @@ export function labelsOf(method: string, y: Labels, outputs: readonly string[]):
   );
 }
 
-/** Examples are in memory: a dataset is for jobs. */
-export function refuseDataset(method: string, x: unknown): void {
-  if (!(x instanceof Dataset || x instanceof ShardedFiles)) return;
-  throw invalid(`${method} takes examples in memory, not a dataset`, {
-    hint: 'Train on a dataset as a job: defineJob(model.toJob({ name, input: () => dataset, train: { lastStep } })), then `shoal run`.',
-  });
+/** Leased records belong to the tasks of a job. */
+export function refuseShards(method: string, x: unknown): void {
+  if (x instanceof ShardedFiles)
+    throw invalid(`${method} takes a dataset, not tf.data.shards, which a job leases to its workers`, {
+      hint: 'Train on it as a job: defineJob(model.toJob({ name, input, train: { lastStep } })), then `shoal run`.',
+    });
 }
+
+/** Tensors of one batch: the inputs by name, `y` or the labels of the outputs as `y/NAME`, and `sampleWeight`. */
+export type Batch = Readonly<Record<string, Tensor>>;
 
 /** Tensors with the same number of rows. */
 export class Rows {
@@ -100,6 +102,14 @@ export class Rows {
       const listed = entries.map(([name, { shape }]) => `${name} ${formatShape(shape)}`).join(', ');
       throw invalid(`The examples differ in number: ${listed}`);
     }
+  }
+
+  /** The first rows, and the fraction `share` at the end. */
+  split(share: number): readonly [Rows, Rows] {
+    const at = Math.floor(this.count * (1 - share));
+    if (!(share > 0 && share < 1) || at === 0 || at === this.count)
+      throw invalid(`validationSplit must leave examples on both sides; it is ${share} of ${this.count}`);
+    return [new Rows(this.range(0, at)), new Rows(this.range(at, this.count))];
   }
 
   batchCount(size: number): number {
@@ -135,11 +145,7 @@ export class Rows {
 }
 
 /** The batches of one pass, in order, or shuffled by a source of random numbers. */
-export function* batchesOf(
-  rows: Rows,
-  size: number,
-  random?: () => number,
-): Generator<Readonly<Record<string, Tensor>>> {
+export function* batchesOf(rows: Rows, size: number, random?: () => number): Generator<Batch> {
   const order = random && shuffled(rows.count, random);
   for (let from = 0; from < rows.count; from += size) {
     const to = Math.min(from + size, rows.count);

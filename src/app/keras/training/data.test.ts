@@ -1,10 +1,10 @@
 /** Conversion of examples and labels to the dtype of the model. */
 import { expect, test } from 'vitest';
-import { described } from '../../../test/described.js';
-import type { DType } from '../../tensorflow/tensor/dtype.js';
-import { Tensor } from '../../tensorflow/tensor/tensor.js';
+import { described } from '../../../../test/described.js';
+import type { DType } from '../../../tensorflow/tensor/dtype.js';
+import { Tensor } from '../../../tensorflow/tensor/tensor.js';
+import { Input, layers, Sequential } from '../index.js';
 import { asTensor } from './data.js';
-import { Input, layers, Sequential } from './index.js';
 
 test.each<[DType, readonly (number | bigint | boolean)[], DType, readonly unknown[]]>([
   ['uint8', [0, 255], 'float32', [0, 255]],

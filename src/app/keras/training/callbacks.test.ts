@@ -1,5 +1,6 @@
 /** Early stopping ends training in the same epoch as Keras does. */
 import { expect, test } from 'vitest';
+import type { FitControl } from './callback.js';
 import { earlyStopping, type FitEarlyStoppingOptions } from './callbacks.js';
 
 /** The epoch in which training ends; undefined if it does not. */
@@ -7,7 +8,11 @@ function stopEpoch(values: readonly number[], options: FitEarlyStoppingOptions):
   const { onEpochEnd } = earlyStopping({ monitor: 'loss', ...options });
   let stopped: number | undefined;
   for (const [epoch, loss] of values.entries())
-    onEpochEnd!(epoch, { loss }, { stop: () => (stopped ??= epoch) });
+    onEpochEnd!(epoch, { loss }, {
+      stop: () => {
+        stopped ??= epoch;
+      },
+    } as FitControl);
   return stopped;
 }
 
