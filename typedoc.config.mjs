@@ -9,6 +9,7 @@ export default {
     'src/training/train/index.ts',
     'src/tensorflow/formats/index.ts',
     'src/training/saved-model/index.ts',
+    'src/app/serving/index.ts',
   ],
   tsconfig: 'tsconfig.build.json',
   out: 'docs/api',

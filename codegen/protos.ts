@@ -1,14 +1,15 @@
 /**
- * Generates src/base/proto/generated: TensorFlow's messages as TypeScript, by protobuf-es.
+ * Generates src/base/proto/generated: the messages of TensorFlow and TensorFlow Serving, and of gRPC's health and reflection
+ * services, as TypeScript, by protobuf-es.
  *
- * The descriptors come from an installed Python TensorFlow (SHOAL_ORACLE_PYTHON); protoc-gen-es is run as protoc would
- * run it. Only messages and enums are included, without comments.
+ * The descriptors come from packages of an installed Python (SHOAL_ORACLE_PYTHON); protoc-gen-es is run as protoc would
+ * run it. Only messages, enums and services are included, without comments.
  */
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { clone, create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import {
   CodeGeneratorRequestSchema,
   CodeGeneratorResponseSchema,
@@ -35,12 +36,21 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   ],
   model: protobuf(
     'meta_graph saved_model saved_object_graph saver struct trackable_object_graph fingerprint',
-    'control_flow queue_runner',
+    'control_flow queue_runner named_tensor',
   ),
   checkpoint: [...protobuf('tensor_bundle'), 'tensorflow/python/training/checkpoint_state.proto'],
   example: ['tensorflow/core/example/feature.proto', 'tensorflow/core/example/example.proto'],
   event: [...framework('summary'), 'xla/tsl/protobuf/histogram.proto', 'tensorflow/core/util/event.proto'],
+  serving: [
+    ...serving('apis', 'prediction_service model_service prediction_log'),
+    ...serving('config', 'model_server_config'),
+  ],
+  health: ['grpc_health/v1/health.proto'],
+  reflection: ['grpc_reflection/v1alpha/reflection.proto'],
 };
+
+/** Packages that are generated a second time under another name; gRPC's reflection v1 is v1alpha renamed. */
+const RENAMED: Readonly<Record<string, string>> = { 'grpc.reflection.v1alpha': 'grpc.reflection.v1' };
 
 function framework(...names: string[]): string[] {
   return names.flatMap((line) => line.split(' ')).map((name) => `tensorflow/core/framework/${name}.proto`);
@@ -48,6 +58,10 @@ function framework(...names: string[]): string[] {
 
 function protobuf(...names: string[]): string[] {
   return names.flatMap((line) => line.split(' ')).map((name) => `tensorflow/core/protobuf/${name}.proto`);
+}
+
+function serving(directory: string, names: string): string[] {
+  return names.split(' ').map((name) => `tensorflow_serving/${directory}/${name}.proto`);
 }
 
 const isWellKnown = (name: string) => name.startsWith('google/protobuf/');
@@ -64,12 +78,36 @@ function run(command: string, args: readonly string[], input?: Uint8Array): Buff
 function descriptors(python: string): FileDescriptorProto[] {
   const script = join(dirname(fileURLToPath(import.meta.url)), 'proto-descriptors.py');
   const names = Object.values(GROUPS).flat();
-  return withoutForwarders(fromBinary(FileDescriptorSetSchema, run(python, [script, ...names])).file);
+  const { file } = fromBinary(FileDescriptorSetSchema, run(python, [script, ...names]));
+  return withRenamed(withoutForwarders(file));
+}
+
+/** Adds a copy of the files of renamed packages. Types of the package are only used within it. */
+function withRenamed(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
+  return files.flatMap((file) => {
+    const name = RENAMED[file.package];
+    if (name === undefined) return [file];
+    const copy = clone(FileDescriptorProtoSchema, file);
+    const rename = (type: string): string => type.replace(`.${file.package}.`, `.${name}.`);
+    const renameFields = (message: DescriptorProto): void => {
+      for (const field of message.field) field.typeName = rename(field.typeName);
+      message.nestedType.forEach(renameFields);
+    };
+    copy.messageType.forEach(renameFields);
+    for (const method of copy.service.flatMap((service) => service.method)) {
+      method.inputType = rename(method.inputType);
+      method.outputType = rename(method.outputType);
+    }
+    copy.package = name;
+    copy.name = mergedName('reflection', copy);
+    return [file, copy];
+  });
 }
 
 /** Replaces files that only import others publicly by what they import. */
 function withoutForwarders(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
-  const isForwarder = (file: FileDescriptorProto) => file.messageType.length + file.enumType.length === 0;
+  const isForwarder = (file: FileDescriptorProto) =>
+    file.messageType.length + file.enumType.length + file.service.length === 0;
   const forwarded = new Map(files.filter(isForwarder).map((file) => [file.name, file.dependency]));
   const resolve = (name: string): string[] => forwarded.get(name)?.flatMap(resolve) ?? [name];
   const kept = files.filter((file) => !isForwarder(file));
@@ -85,12 +123,16 @@ function assign(files: readonly FileDescriptorProto[]): Map<string, string> {
     const file = byName.get(name);
     if (!file || merged.has(name)) return;
     for (const dependency of file.dependency) visit(dependency, group);
-    const subpackage = file.package.split('.').slice(1);
-    const syntax = file.syntax === 'proto3' ? [] : ['proto2'];
-    merged.set(name, isWellKnown(name) ? name : `${[group, ...subpackage, ...syntax].join('_')}.proto`);
+    merged.set(name, isWellKnown(name) ? name : mergedName(group, file));
   };
   for (const [group, names] of Object.entries(GROUPS)) for (const name of names) visit(name, group);
   return merged;
+}
+
+function mergedName(group: string, file: FileDescriptorProto): string {
+  const subpackage = file.package.split('.').slice(1);
+  const syntax = file.syntax === 'proto3' ? [] : ['proto2'];
+  return `${[...new Set([group, ...subpackage, ...syntax])].join('_')}.proto`;
 }
 
 /** Sets the JSON names of fields as protoc does; TensorFlow's embedded descriptors lack them. */
@@ -113,7 +155,12 @@ function merge(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
     }
     const into =
       merged.get(name) ??
-      create(FileDescriptorProtoSchema, { name, package: file.package, syntax: file.syntax });
+      create(FileDescriptorProtoSchema, {
+        name,
+        package: file.package,
+        // An empty syntax is invalid; proto2 has none.
+        ...(file.syntax !== '' && { syntax: file.syntax }),
+      });
     if (into.package !== file.package || into.syntax !== file.syntax) {
       throw new Error(`${file.name} cannot be merged into ${name}: their packages or syntaxes differ`);
     }
@@ -121,6 +168,7 @@ function merge(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
     file.messageType.forEach(nameFields);
     into.messageType.push(...file.messageType);
     into.enumType.push(...file.enumType);
+    into.service.push(...file.service);
     const imports = file.dependency.map((dependency) => target.get(dependency) ?? dependency);
     into.dependency = [...new Set([...into.dependency, ...imports])].filter((one) => one !== name).sort();
   }

@@ -2,7 +2,7 @@
  * The demo of `npm start`: a cluster on this machine, each task a process with its own directory, fits a line to points
  * and saves checkpoints. During training one ps is killed and its directory wiped. It is restarted at another address,
  * all ps restore the last checkpoint, no other task restarts, and training continues. At the end the chief exports the
- * model from the ps to its own directory, and the export predicts.
+ * model from the ps to its own directory, and a server answers an HTTP request with it.
  *
  *   npm start [-- --ps 2 --workers 3 --steps 3000 --keep]
  */
@@ -18,7 +18,7 @@ const SHOAL = fileURLToPath(new URL('../bin/shoal.cjs', import.meta.url));
 const HERE = dirname(fileURLToPath(import.meta.url));
 const USAGE = `npm start [-- flags]
 
-Trains on a local cluster with checkpoints, kills a ps during training, exports the model and predicts with the export.
+Trains on a local cluster with checkpoints, kills a ps during training, exports the model and serves it over HTTP.
 
   --ps N        parameter servers (default: 2)
   --workers N   workers (default: 3)
@@ -142,15 +142,36 @@ interface Checkpoint {
   readonly places: readonly { readonly place: string }[];
 }
 
-function summarize(tasks: string, outcome: Outcome, keep: boolean): void {
+/** Serves the directory of an export, and asks it over HTTP as a client of TensorFlow Serving does. */
+async function predictOverHttp(exported: string, x: readonly number[]): Promise<readonly number[]> {
+  // Loaded here: it loads TensorFlow, which a mistake on the command line need not wait for.
+  const { serve } = await import('shoal/serving');
+  const serving = await serve({
+    models: { line: dirname(exported) },
+    restPort: 0,
+    grpcPort: false,
+    log: (line, level) => (level === 'warn' || level === 'error') && console.error(line),
+  });
+  try {
+    const response = await fetch(`http://127.0.0.1:${serving.restPort}/v1/models/line:predict`, {
+      method: 'POST',
+      body: JSON.stringify({ inputs: { x } }),
+    });
+    if (!response.ok) throw new Error(`the server answered ${response.status}: ${await response.text()}`);
+    const { outputs } = (await response.json()) as { outputs: readonly number[] };
+    return outputs;
+  } finally {
+    await serving.close();
+  }
+}
+
+async function summarize(tasks: string, outcome: Outcome, keep: boolean): Promise<void> {
   const { restored, recoveryMs, exported } = outcome;
   if (exported === undefined) throw new Error('the cluster ended without an export');
   const [newest] = ask<readonly Checkpoint[]>('checkpoint', 'ls', '--dir', tasks);
   if (!newest) throw new Error('the cluster ended without a checkpoint');
   const x = [0, 0.5, 1];
-  const { outputs } = ask<{ outputs: { y: readonly number[] } }>(
-    ...['predict', exported, '--input', JSON.stringify({ x })],
-  );
+  const y = await predictOverHttp(exported, x);
   const rows: (readonly [string, string])[] = [];
   if (recoveryMs !== undefined && restored) {
     const { step, repeated } = restored;
@@ -168,8 +189,8 @@ function summarize(tasks: string, outcome: Outcome, keep: boolean): void {
     ['stored on', `${places}; each has its own directory`],
     ['export', `${exported}${keep ? '' : ' (removed now; --keep keeps it)'}`],
     ...x.map((value, i): readonly [string, string] => [
-      i === 0 ? 'prediction' : '',
-      `y(${value.toFixed(1)}) = ${outputs.y[i]?.toFixed(4)}; the points were on ${(0.1 * value + 0.3).toFixed(4)}`,
+      i === 0 ? 'over HTTP' : '',
+      `y(${value.toFixed(1)}) = ${y[i]?.toFixed(4)}; the points were on ${(0.1 * value + 0.3).toFixed(4)}`,
     ]),
   );
   heading('summary');
@@ -186,7 +207,7 @@ try {
   heading(`training on ${ps} ps and ${workers} workers, each with its own directory in ${tasks}`);
   const outcome = await train(tasks, options);
   ({ exitCode } = outcome);
-  if (exitCode === 0) summarize(tasks, outcome, keep);
+  if (exitCode === 0) await summarize(tasks, outcome, keep);
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   exitCode = 1;

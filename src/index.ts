@@ -26,6 +26,7 @@ export {
   type TrainOptions,
 } from './app/job/definition/define-job.js';
 export type { JobResult, LoopResult } from './app/job/definition/job-result.js';
+export type { PublishingOptions } from './app/job/definition/publishing-options.js';
 export { type RunInProcessOptions, runInProcess } from './app/job/running/run-local.js';
 export * as tf from './app/tf/index.js';
 export {

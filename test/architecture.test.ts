@@ -35,7 +35,7 @@ const GROUPS = {
   ],
   distributed: ['engine', 'store', 'cluster', 'checkpoint'],
   training: ['input', 'feature-column', 'train', 'saved-model'],
-  app: ['job', 'keras', 'tf', 'cli'],
+  app: ['serving', 'job', 'keras', 'tf', 'cli'],
 };
 
 /** The file of the package's main entry point, directly under src/, imports what it exports. */
@@ -79,6 +79,19 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
   'training/train': ['recovery', 'task', 'checkpoints', 'leases', 'hooks', 'core', 'sessions', 'evaluation'],
   'training/saved-model': ['signatures', 'variables', 'graph', 'writing'],
   'app/job': ['definition', 'graph', 'directory', 'results', 'running'],
+  'app/serving': [
+    'status.ts',
+    'requests.ts',
+    'messages',
+    'config',
+    'metrics',
+    'runs',
+    'models',
+    'core',
+    'grpc',
+    'rest',
+    'publish',
+  ],
 };
 
 /** Files that import each other for types; to be divided. */

@@ -17,6 +17,8 @@ export const SLOW_TESTS = [
   'test/ops-oracle/**/*.test.ts',
   'test/package/**/*.test.ts',
   'test/saved-model/**/*.test.ts',
+  'test/serving/publish-kills.test.ts',
+  'test/serving/rest-answers.test.ts',
   'test/train/**/*.test.ts',
   'test/formats/records.test.ts',
   'test/setup/setup.test.ts',

@@ -1,6 +1,6 @@
 /**
  * Scenario 002: softmax regression on real digits is trained and exported, with the ps and the workers on the same hosts and
- * on others. Unmodified Python TensorFlow serves each export.
+ * on others. Unmodified Python TensorFlow serves each export, and after a publish `shoal serve` does on another host.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,9 +1,11 @@
 /** Scenario 002: one placement of it, and what Python returns for the exports. */
+import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { batches, type DigitSet, loadDigits } from '../../examples/digits/data.js';
 import { askPython } from '../../test/python.js';
 import { diskOf } from '../cluster/gather.js';
+import { ask, publishFrom, startServing } from '../cluster/serving.js';
 import type { Context } from '../experiment.js';
 import type { Lab, LabHost } from '../hosts/hosts.js';
 import { Leftovers } from '../hosts/leftovers.js';
@@ -53,7 +55,7 @@ export async function exportPlacement(
   reference: Reference,
 ): Promise<void> {
   const { ps, workers, exporters }: Placement = PLACEMENTS[name];
-  const lab = await ctx.lab({ hosts: 3 });
+  const lab = await ctx.lab({ hosts: 5 });
   const scenario = new Scenario(lab, {
     program: CLASSIC,
     ps: ps.length,
@@ -88,6 +90,7 @@ export async function exportPlacement(
       `session ${trained}, export ${served}`,
     );
     asPythonReaches(ctx, served, workers.length === 1 ? reference.one : reference.two);
+    if (i === exporters.length - 1) await servedElsewhere(ctx, { from: host, to: lab.host(4), version });
   }
   await lab.dispose();
 }
@@ -219,10 +222,40 @@ async function pythonServes(
   return served['tf.saved_model.load'].accuracy;
 }
 
+/** The export is published from the disk of its exporter, and answers requests on a host that has nothing else. */
+async function servedElsewhere(
+  ctx: Context,
+  { from, to, version }: { readonly from: LabHost; readonly to: LabHost; readonly version: string },
+): Promise<void> {
+  const token = randomBytes(16).toString('hex');
+  const serving = await startServing(to, 'softmax', token);
+  await publishFrom(from, EXPORTS, [to], token);
+  const answers = JSON.parse((await from.readFile(EXPECTED)).toString('utf8')) as readonly Answers[];
+  const count = answers[0]?.scores.length ?? 0;
+  const { images } = loadDigits().heldOut;
+  const size = images.length / loadDigits().heldOut.count;
+  const instances = Array.from({ length: count }, (_, i) => [...images.subarray(i * size, (i + 1) * size)]);
+  const body = { signature_name: 'predict_images', instances };
+  const reply = await ask(from, to, `/v1/models/softmax/versions/${version}:predict`, body);
+  const { predictions } = reply as { readonly predictions: Answers['scores'] };
+  const difference = Math.min(...answers.map(({ scores }) => distance(scores.flat(), predictions.flat())));
+  ctx.check(
+    `shoal serve on a fifth host, after a publish: the scores of ${count} digits are the session's, to ${TOLERANCE}`,
+    difference <= TOLERANCE,
+    `at most ${difference.toExponential(1)} apart`,
+  );
+  serving.kill('SIGTERM');
+  const { code } = await serving.ended();
+  ctx.equal('it ends with exit code 0', code, 0);
+}
+
 /** The largest difference between two sets of scores. */
 function furthest(a: Answers, b: Answers): number {
   const flat = ({ scores, topScores }: Answers) => [...scores.flat(), ...topScores.flat()];
-  const [left, right] = [flat(a), flat(b)];
+  return distance(flat(a), flat(b));
+}
+
+function distance(left: readonly number[], right: readonly number[]): number {
   if (left.length !== right.length) return Number.POSITIVE_INFINITY;
   return Math.max(...left.map((score, i) => Math.abs(score - (right[i] as number))));
 }

@@ -26,6 +26,8 @@ const LONG_FUNCTIONS = [
   'app/cli/commands/run/run.ts runJobCommand',
   'app/job/definition/define-job.ts defineJob',
   'app/job/running/train-loop.ts trainLoop',
+  'app/serving/rest/json-tensor.ts targetOf',
+  'app/serving/serve.ts serve',
   'distributed/cluster/agent/agent.ts startAgent',
   'distributed/cluster/agent/agent.ts routes',
   'distributed/engine/partition/partition.ts partition',

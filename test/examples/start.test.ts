@@ -20,7 +20,7 @@ test('trains, survives the loss of a ps, exports, predicts and keeps its directo
   const [, repeated] = /; (\d+) steps are repeated/.exec(stdout) ?? [];
   expect(stdout).toContain(`lost steps  ${repeated}: `);
   expect(stdout).toMatch(/checkpoint {2}model\.ckpt-30\d\d, complete: 1 shards?, 2 copies of each\n/);
-  expect(stdout).toMatch(/prediction {2}y\(0\.0\) = 0\.3\d+;/);
+  expect(stdout).toMatch(/over HTTP {3}y\(0\.0\) = 0\.3\d+;/);
   const [, directory] = /the directories of the tasks are in (\S+)\n/.exec(stdout) ?? [];
   expect(existsSync(join(directory!, 'tasks/worker-0/export'))).toBe(true);
   rmSync(directory!, { recursive: true });

@@ -8,12 +8,14 @@ import { configCommand } from './commands/config/command.js';
 import { doctorCommand } from './commands/doctor/command.js';
 import { exportCommand } from './commands/export/command.js';
 import { initCommand } from './commands/init/command.js';
+import { publishCommand } from './commands/publish/command.js';
 import { runCommand } from './commands/run/command.js';
 import { predictCommand, savedModelCommands } from './commands/saved-model/command.js';
+import { serveCommand } from './commands/serve/command.js';
 import { setupCommand } from './commands/setup/command.js';
 import { statusCommand } from './commands/status/command.js';
 import { taskCommand } from './commands/task/command.js';
-import type { ShoalContext } from './context.js';
+import { asWritten, type ShoalContext } from './context.js';
 import { describeFailure, describeFailureAsJson, exitCodeOfFailure, UsageError } from './failure.js';
 
 const routes = buildRouteMap<string, ShoalContext>({
@@ -26,6 +28,8 @@ const routes = buildRouteMap<string, ShoalContext>({
     export: exportCommand,
     savedModel: savedModelCommands,
     predict: predictCommand,
+    serve: serveCommand,
+    publish: publishCommand,
     config: configCommand,
     certs: certsCommands,
     doctor: doctorCommand,
@@ -44,6 +48,8 @@ const routes = buildRouteMap<string, ShoalContext>({
       '  shoal status --watch                    watch that cluster\n' +
       '  shoal checkpoint ls                     list its checkpoints and where they are\n' +
       '  shoal export job.ts --out export/1      export a checkpoint as a SavedModel, for serving\n' +
+      '  shoal serve export                      serve its versions to clients of TensorFlow Serving\n' +
+      '  shoal publish export --to host:8502      publish the newest version to serving machines\n' +
       '  shoal help COMMAND                      show the flags of a command\n' +
       '\n' +
       'Flags may also be written with _, as in TensorFlow 1: --ps_hosts is the same as --ps-hosts.',
@@ -77,7 +83,7 @@ function createApplication({ json }: { readonly json: boolean }): Application<Sh
         ...text_en,
         noCommandRegisteredForInput: (given) => describeMisuse(text_en.noCommandRegisteredForInput(given)),
         exceptionWhileParsingArguments: (error, ansiColor) =>
-          describeMisuse(text_en.exceptionWhileParsingArguments(error, ansiColor)),
+          describeMisuse(asWritten(text_en.exceptionWhileParsingArguments(error, ansiColor))),
         exceptionWhileRunningCommand: describe,
         exceptionWhileLoadingCommandFunction: describe,
         commandErrorResult: describe,

@@ -27,8 +27,15 @@ export function splitArguments(args: readonly string[]): {
   return { own: args.slice(0, at).map(asDeclared), rest: args.slice(at + 1) };
 }
 
-/** A flag with - instead of _. */
+/** A flag with the name by which it is declared, so that the parser finds similar ones for a name that is unknown. */
 function asDeclared(arg: string): string {
   const [, name, value = ''] = /^--([a-z][\w-]*)(=.*)?$/s.exec(arg) ?? [];
-  return name === undefined ? arg : `--${name.replaceAll('_', '-')}${value}`;
+  if (name === undefined) return arg;
+  return `--${name.replace(/[_-]([a-z])/g, (_all, letter: string) => letter.toUpperCase())}${value}`;
 }
+
+/** The names of flags in a message, as users write them. */
+export const asWritten = (message: string): string =>
+  message.replace(/--[a-z]+(?:[A-Z][a-z\d]*)+/g, (flag) =>
+    flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+  );

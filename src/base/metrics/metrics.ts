@@ -70,17 +70,17 @@ export class Histogram {
   }
 
   /** The samples of the text format: the counts of buckets include those of smaller ones. */
-  lines(name: string): string[] {
+  lines(name: string, labels: MetricLabels = {}): string[] {
     let below = 0;
     const buckets = this.bounds.map((bound, i) => {
       below += this.#counts[i]!;
-      return sampleLine(`${name}_bucket`, below, { le: numberText(bound) });
+      return sampleLine(`${name}_bucket`, below, { ...labels, le: numberText(bound) });
     });
     return [
       ...buckets,
-      sampleLine(`${name}_bucket`, this.#count, { le: '+Inf' }),
-      sampleLine(`${name}_sum`, this.#sum),
-      sampleLine(`${name}_count`, this.#count),
+      sampleLine(`${name}_bucket`, this.#count, { ...labels, le: '+Inf' }),
+      sampleLine(`${name}_sum`, this.#sum, labels),
+      sampleLine(`${name}_count`, this.#count, labels),
     ];
   }
 }
@@ -147,7 +147,8 @@ function linesOf(name: string, value: ReturnType<MetricReader>): readonly string
   return value.map((sample) => sampleLine(name, sample.value, sample.labels));
 }
 
-function sampleLine(name: string, value: number, labels: MetricLabels = {}): string {
+/** One line of the text format. */
+export function sampleLine(name: string, value: number, labels: MetricLabels = {}): string {
   const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapeLabel(text)}"`);
   return `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${numberText(value)}`;
 }

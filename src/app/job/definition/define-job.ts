@@ -25,6 +25,7 @@ import {
 } from '../../../training/train/recovery/recovery-mode.js';
 import type { JobCallbacks } from './callbacks.js';
 import { checkOptionNames } from './known-options.js';
+import type { PublishingOptions } from './publishing-options.js';
 
 /** What a job's `input` returns: values, or the elements of a dataset. */
 export type InputValues = Readonly<Record<string, Operand | SparseTensor>>;
@@ -123,6 +124,11 @@ export interface ExportOptions<I = InputValues, O = JobOutputs> {
   readonly best?: BestPolicy;
   /** Each export is a subdirectory named by a version number. Default: `export` in the task's directory. */
   readonly directory?: string;
+  /**
+   * Serving processes to which each export is published in the background, as `host:port` of their publish port. The
+   * token is in SHOAL_PUBLISH_TOKEN. Default: none.
+   */
+  readonly publish?: readonly string[] | PublishingOptions;
 }
 
 export interface ServingParts<I = InputValues, O = JobOutputs> {

@@ -77,6 +77,7 @@ const EXPORT: Names<ExportOptions> = {
   latest: true,
   best: true,
   directory: true,
+  publish: true,
 };
 const CALLBACKS: Names<JobCallbacks> = { onStep: true, onSave: true, onRecover: true, onEnd: true };
 

@@ -37,6 +37,7 @@ import type { ExportOptions, JobDefinition } from '../definition/define-job.js';
 import type { LoopResult } from '../definition/job-result.js';
 import { exportsIn } from '../directory/task-directory.js';
 import { buildServingGraph } from '../graph/serving-graph.js';
+import { JobPublishing } from './publishing.js';
 
 const BEST = 'best';
 const KEEP = 5;
@@ -113,6 +114,7 @@ export class JobExports {
   readonly #training: JobExportsOptions;
   readonly #schedule: ScheduledWork;
   readonly #directory: string;
+  readonly #publishing: JobPublishing | undefined;
   #step = 0;
   /** The global step when this process started. */
   #first: number | undefined;
@@ -129,12 +131,26 @@ export class JobExports {
       this.#exportOrLog(),
     );
     checkServing(job, training.session.graph, training.log);
+    const { session, log } = training;
+    if (options.publish !== undefined)
+      this.#publishing = new JobPublishing(options.publish, { log, task: session.server?.task.task });
   }
 
   begin(step: number): void {
     this.#first = step;
     this.#step = step;
     this.#schedule.begin(step);
+    if (this.#publishing) void this.#offerFormer(this.#publishing);
+  }
+
+  /** What an earlier process of the job has exported may not have reached all serving processes. */
+  async #offerFormer(publishing: JobPublishing): Promise<void> {
+    try {
+      const [newest] = await versionsOf(this.#job.name, this.#directory);
+      if (newest && !this.#last) publishing.offer(newest.path, newest.origin.step);
+    } catch (error) {
+      this.#training.log(`earlier exports cannot be listed: ${messageOf(error)}`, 'warn');
+    }
   }
 
   /** Reports the global step. */
@@ -154,6 +170,7 @@ export class JobExports {
     const [newest] = await versionsOf(this.#job.name, this.#directory);
     if (this.#first === this.#step && newest?.origin.step === this.#step) {
       this.#training.log(`the model of step ${this.#step} is exported already: ${newest.path}`);
+      this.#publishing?.offer(newest.path, this.#step);
       return newest.path;
     }
     try {
@@ -163,6 +180,16 @@ export class JobExports {
       this.#training.log('stopped before the model was exported: restart the job to export it');
       return undefined;
     }
+  }
+
+  /** Waits, for a while, until the last export is published. */
+  async published(): Promise<void> {
+    await this.#publishing?.finish();
+  }
+
+  /** Stops to publish. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#publishing?.[Symbol.asyncDispose]();
   }
 
   /** Ends without a last export. */
@@ -208,6 +235,7 @@ export class JobExports {
       signal,
     );
     this.#last = { step, path };
+    this.#publishing?.offer(path, step);
     log(`exported step ${step} to ${path} in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
     return path;
   }

@@ -145,6 +145,7 @@ export class JobEnd implements Face {
     const { exports, evaluation } = this.#services;
     const hasDiverged = this.#hasDiverged;
     const exported = hasDiverged ? undefined : await this.#export();
+    if (!made.interrupted) await exports?.published();
     const evaluated = made.interrupted || hasDiverged ? undefined : await evaluation?.end(made.step);
     const lacksResults = (exports && !exported) || (evaluation && !evaluated);
     const interrupted = made.interrupted || (!hasDiverged && Boolean(lacksResults));

@@ -110,6 +110,7 @@ export class JobServices implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.evaluation?.[Symbol.asyncDispose]();
+    await this.exports?.[Symbol.asyncDispose]();
   }
 
   /** Event files that cannot be written do not fail the job. */

@@ -43,6 +43,8 @@ export interface PeerOptions {
   readonly address: string;
   /** The task expected at the address; under TLS the peer's certificate must be valid for it. */
   readonly task?: TaskId;
+  /** What the peer is called in messages; default: `agent`. */
+  readonly noun?: string;
   readonly security: Security;
   /** The task that makes the calls; default: none, as for an operator outside the cluster. */
   readonly caller?: TaskId;
@@ -96,7 +98,8 @@ export class HttpPeer {
 
   /** The peer's name and address, for messages. */
   get label(): string {
-    return this.task === undefined ? `agent ${this.address}` : `${this.task} (agent ${this.address})`;
+    const place = `${this.#options.noun ?? 'agent'} ${this.address}`;
+    return this.task === undefined ? place : `${this.task} (${place})`;
   }
 
   close(): void {

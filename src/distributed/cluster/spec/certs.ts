@@ -61,7 +61,7 @@ export async function initCerts(options: InitCertsOptions): Promise<CertFiles> {
 
 export interface IssueCertOptions {
   readonly dir: string;
-  /** A task (`/job:ps/task:1`), a job (`ps`) for all its tasks, `task` for any task, or `operator`. */
+  /** A task (`/job:ps/task:1`), a job (`ps`) for all its tasks, `task` for any task, `operator` or `serving`. */
   readonly bearer: string;
   /** Names and addresses for clients that verify them; Shoal does not. Default: localhost. */
   readonly hosts?: readonly string[];
@@ -72,10 +72,10 @@ export interface IssueCertOptions {
 function commonNameOf(bearer: string): { readonly commonName: string; readonly file: string } {
   if (isTaskId(bearer)) return { commonName: bearer, file: bearerOf(bearer) };
   if (bearer === 'task') return { commonName: '*', file: bearer };
-  if (bearer === 'operator') return { commonName: 'operator', file: bearer };
+  if (bearer === 'operator' || bearer === 'serving') return { commonName: bearer, file: bearer };
   if (isJobName(bearer)) return { commonName: `/job:${bearer}/task:*`, file: bearer };
   throw invalid(`cannot issue a certificate for "${bearer}"`, {
-    hint: 'name a task as /job:ps/task:1, a job as ps, or task, or operator',
+    hint: 'name a task as /job:ps/task:1, a job as ps, or task, operator or serving',
   });
 }
 

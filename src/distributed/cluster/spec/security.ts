@@ -39,11 +39,11 @@ export function bearerOf(task: TaskId): string {
   return `${job}-${index}`;
 }
 
-/**
- * Loads a certificate that `shoal certs` wrote to a directory: that of the task, of its job, or of all tasks; or that
- * of an operator, who inspects a cluster from outside.
- */
-export function loadTls(directory: string, bearer: TaskId | 'operator'): Security {
+/** A task, an operator, who inspects a cluster from outside, or a machine that serves models. */
+type Bearer = TaskId | 'operator' | 'serving';
+
+/** Loads a certificate that `shoal certs` wrote to a directory: for a task its own, that of its job, or of all tasks. */
+export function loadTls(directory: string, bearer: Bearer): Security {
   let problem: unknown;
   const names = isTaskId(bearer) ? [bearerOf(bearer), parseTaskId(bearer).job, 'task'] : [bearer];
   for (const name of names) {

@@ -5,20 +5,10 @@
  * Each model has its own graph and session, so any number of models and versions can be loaded at the same time.
  */
 
-import { resolve } from 'node:path';
-import { create, fromBinary, type MessageInitShape } from '@bufbuild/protobuf';
-import { isShoalError, ShoalError } from '../../../base/errors/errors.js';
-import type { ConfigProtoSchema } from '../../../base/proto/generated/config_pb.js';
-import { GraphDefSchema } from '../../../base/proto/generated/graph_pb.js';
-import {
-  type MetaGraphDef,
-  MetaGraphDefSchema,
-  type SignatureDef,
-} from '../../../base/proto/generated/model_pb.js';
-import { Graph } from '../../../tensorflow/graph/graph.js';
-import { Session } from '../../../tensorflow/session/session.js';
-import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
-import { RESERVED_SIGNATURES, tags as TAGS } from '../signatures/constants.js';
+import { ShoalError } from '../../../base/errors/errors.js';
+import type { MetaGraphDef } from '../../../base/proto/generated/model_pb.js';
+import type { Session } from '../../../tensorflow/session/session.js';
+import { RESERVED_SIGNATURES } from '../signatures/constants.js';
 import {
   type Calls,
   makeSignature,
@@ -26,25 +16,10 @@ import {
   type Signatures,
   type SignatureTypes,
 } from '../signatures/signature.js';
-import { checkFiles, damagedExport } from './check-files.js';
-import { loadLargeModel } from './load-large-model.js';
-import { restoreMissingValues } from './missing-values.js';
-import { chooseMetaGraph, readSavedModel } from './read-model.js';
+import { completeModel, type LoadOptions, type OpenModel, openModel } from './open-model.js';
 
-export interface LoadOptions {
-  /** The tags of the graph to load; default: `['serve']`. */
-  readonly tags?: readonly string[];
-  /** Reads all variables and compares their checksums before TensorFlow restores them. Default: false. */
-  readonly verify?: boolean;
-  /** The configuration of the session; default: TensorFlow's. */
-  readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
-  /** How long the load may take; default: 10 minutes. */
-  readonly timeoutMs?: number;
-  /** Cancels the load; default: none. */
-  readonly signal?: AbortSignal;
-}
+export type { LoadOptions } from './open-model.js';
 
-const LOAD_TIMEOUT_MS = 10 * 60_000;
 const CLOSE_TIMEOUT_MS = 60_000;
 
 /** `S` names the signatures with their inputs and outputs, for TypeScript to check calls; default: any. */
@@ -52,54 +27,7 @@ export async function loadSavedModel<S extends SignatureTypes = SignatureTypes>(
   path: string,
   options: LoadOptions = {},
 ): Promise<LoadedModel<S>> {
-  const directory = resolve(path);
-  const { tags = [TAGS.serving], verify, signal, config, timeoutMs = LOAD_TIMEOUT_MS } = options;
-  const model = await readSavedModel(directory);
-  const meta = model && chooseMetaGraph(model, tags, directory);
-  if (meta) await checkFiles(directory, meta, { verify, signal });
-  const limits = { timeoutMs, signal, config };
-  const large = meta && (await loadLargeModel(directory, meta, limits));
-  if (large) return LoadedModel.open<S>(directory, tags, large, meta);
-  const graph = new Graph();
-  try {
-    const { session, metaGraphDef } = await Session.load(directory, tags, { graph, ...limits });
-    return await LoadedModel.open<S>(
-      directory,
-      tags,
-      session,
-      meta ?? fromBinary(MetaGraphDefSchema, metaGraphDef),
-    );
-  } catch (error) {
-    // A cancelled load may still write to the graph, which is then freed when nothing refers to it.
-    if (
-      isShoalError(error) &&
-      error.code.startsWith('SHOAL_TF_') &&
-      !isShoalError(error, 'SHOAL_TF_DEADLINE_EXCEEDED')
-    )
-      graph.dispose();
-    throw await explain(error, directory, meta, signal);
-  }
-}
-
-/** TensorFlow's errors of damaged files name neither the file nor the model. */
-async function explain(
-  error: unknown,
-  directory: string,
-  meta: MetaGraphDef | undefined,
-  signal?: AbortSignal,
-) {
-  if (!(error instanceof ShoalError) || !error.code.startsWith('SHOAL_TF_')) return error;
-  const isDamage = ['SHOAL_TF_DATA_LOSS', 'SHOAL_TF_OUT_OF_RANGE', 'SHOAL_TF_NOT_FOUND'].includes(error.code);
-  if (meta && isDamage) {
-    try {
-      await checkFiles(directory, meta, { verify: true, signal });
-    } catch (found) {
-      return found;
-    }
-  }
-  return error.code === 'SHOAL_TF_DATA_LOSS'
-    ? damagedExport(directory, `cannot be loaded: ${error.message}`, error)
-    : new ShoalError(error.code, `${directory} cannot be loaded: ${error.message}`, { cause: error });
+  return new LoadedModel<S>(await openModel(path, options));
 }
 
 export class LoadedModel<S extends SignatureTypes = SignatureTypes> implements AsyncDisposable {
@@ -110,41 +38,28 @@ export class LoadedModel<S extends SignatureTypes = SignatureTypes> implements A
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  private constructor(
-    directory: string,
-    tags: readonly string[],
-    session: Session,
-    defs: Readonly<Record<string, SignatureDef>>,
-    defaults: ReadonlyMap<SignatureDef, ReadonlyMap<string, Tensor>>,
-  ) {
+  /** Made by `loadSavedModel`. @internal */
+  constructor({ directory, tags, session, meta, defaults }: OpenModel) {
     this.directory = directory;
     this.tags = tags;
     this.#session = session;
     const calls: Calls = { session, track: (run) => this.#track(run) };
     const signatures: Record<string, Signature> = {};
-    for (const [name, def] of Object.entries(defs)) {
+    for (const [name, def] of Object.entries(meta.signatureDef)) {
       if (RESERVED_SIGNATURES.has(name)) continue;
       signatures[name] = makeSignature(calls, name, def, defaults.get(def));
     }
     this.signatures = namedSignatures(signatures, directory) as unknown as Signatures<S>;
   }
 
-  /** Made by `loadSavedModel`. */
+  /** Over a session that is open. */
   static async open<S extends SignatureTypes>(
     directory: string,
     tags: readonly string[],
     session: Session,
     meta: MetaGraphDef,
   ): Promise<LoadedModel<S>> {
-    try {
-      await restoreMissingValues(session, directory, meta);
-      const defaults = await defaultInputs(session, meta);
-      return new LoadedModel<S>(directory, tags, session, meta.signatureDef, defaults);
-    } catch (error) {
-      await session.close();
-      session.graph.dispose();
-      throw error;
-    }
+    return new LoadedModel<S>(await completeModel(directory, tags, session, meta));
   }
 
   get closed(): boolean {
@@ -198,31 +113,4 @@ function namedSignatures(
       });
     },
   });
-}
-
-/** Default values of optional inputs. TensorFlow decodes them: each becomes a constant that is run once. */
-async function defaultInputs(
-  session: Session,
-  meta: MetaGraphDef,
-): Promise<ReadonlyMap<SignatureDef, ReadonlyMap<string, Tensor>>> {
-  const result = new Map<SignatureDef, ReadonlyMap<string, Tensor>>();
-  for (const def of Object.values(meta.signatureDef)) {
-    const names = Object.keys(def.defaults);
-    if (names.length === 0) continue;
-    const node = names.map((name, i) => ({
-      name: `input_${i}`,
-      op: 'Const',
-      attr: {
-        dtype: { value: { case: 'type' as const, value: def.defaults[name]!.dtype } },
-        value: { value: { case: 'tensor' as const, value: def.defaults[name]! } },
-      },
-    }));
-    const { outputs } = session.graph.importGraphDef(create(GraphDefSchema, { node }), {
-      prefix: `shoal_default_inputs_${result.size}`,
-      returnOutputs: node.map(({ name }) => `${name}:0`),
-    });
-    const values = await session.run(outputs);
-    result.set(def, new Map(names.map((name, i) => [name, values[i] as Tensor])));
-  }
-  return result;
 }

@@ -46,7 +46,10 @@ export async function nextVersion(directory: string, nowMs: number): Promise<num
 }
 
 /** A version is renamed to a hidden name first, so that it disappears atomically. */
-export async function removeVersions(versions: readonly Version[], directory: string): Promise<void> {
+export async function removeVersions(
+  versions: readonly Pick<Version, 'version' | 'path'>[],
+  directory: string,
+): Promise<void> {
   for (const { path, version } of versions) {
     const hidden = join(directory, `.${version}.removed-${process.pid}`);
     await rename(path, hidden);

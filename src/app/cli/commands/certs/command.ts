@@ -65,7 +65,7 @@ const issueCommand = command<CertsIssueFlags, [string]>({
         {
           parse: String,
           placeholder: 'bearer',
-          brief: 'A task (/job:ps/task:1), a job (ps), `task` for any task, or `operator`',
+          brief: 'A task (/job:ps/task:1), a job (ps), `task` for any task, `operator` or `serving`',
         },
       ],
     },
@@ -75,6 +75,7 @@ const issueCommand = command<CertsIssueFlags, [string]>({
     fullDescription:
       'Issues a certificate signed by the authority in --dir. A task reads the directory given by --certs.\n' +
       'An operator can query the cluster (shoal status) and change checkpoints (shoal checkpoint), but not join as a task.\n' +
+      'A serving machine (shoal serve --publish_certs) accepts versions, and can do nothing in the cluster.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal certs issue /job:ps/task:1\n' +

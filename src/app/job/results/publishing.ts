@@ -1,0 +1,164 @@
+/**
+ * Publishes the exports of a job to serving processes while training runs. A newer export replaces one that is not
+ * published yet. Whatever fails here is logged and tried again; training neither waits nor fails.
+ *
+ * A process that does not answer gets the newest version when it returns, as long as the job runs.
+ */
+import { backoffMs } from '../../../base/async/backoff.js';
+import { sleep, withDeadline } from '../../../base/async/deadline.js';
+import { describeError, isShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
+import { loadTls, type Security, tokenSecurity } from '../../../distributed/cluster/spec/security.js';
+import type { TaskId } from '../../../distributed/cluster/spec/task-id.js';
+import { publish } from '../../serving/publish/publish.js';
+import type { TargetResult } from '../../serving/publish/targets.js';
+import type { PublishingOptions } from '../definition/publishing-options.js';
+
+export interface PublishingParts {
+  readonly log: Log;
+  /** The task whose certificate is used; default: an operator's. */
+  readonly task?: TaskId | undefined;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+interface Export {
+  readonly path: string;
+  readonly step: number;
+}
+
+const WAIT_SECS = 60;
+const RETRY = { baseMs: 1000, maxMs: 15_000 };
+/** After so many failures that are not those of the network, a version is given up. */
+const MAX_FAILURES = 3;
+
+export class JobPublishing {
+  readonly #options: PublishingOptions;
+  readonly #log: Log;
+  readonly #security: Security;
+  readonly #stop = new AbortController();
+  #newest: Export | undefined;
+  /** Ends a wait when there is a newer export. */
+  #replaced = new AbortController();
+  #running: Promise<void> | undefined;
+  /** The processes without the newest version. */
+  #lacking: readonly string[] = [];
+
+  /** Throws if the credentials are missing or wrong. Called before training. */
+  constructor(
+    options: readonly string[] | PublishingOptions,
+    { log, task, env = process.env }: PublishingParts,
+  ) {
+    this.#options = 'to' in options ? options : { to: options };
+    this.#log = log;
+    const certs = this.#options.certs ?? env.SHOAL_PUBLISH_CERTS;
+    const token = env.SHOAL_PUBLISH_TOKEN;
+    if (certs) this.#security = loadTls(certs, task ?? 'operator');
+    else this.#security = token ? tokenSecurity(token) : { kind: 'none' };
+  }
+
+  /** Publishes an export in the background. */
+  offer(path: string, step: number): void {
+    if (this.#newest?.path === path || this.#stop.signal.aborted) return;
+    this.#newest = { path, step };
+    this.#lacking = this.#options.to;
+    this.#replaced.abort();
+    this.#replaced = new AbortController();
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  /** Waits until all processes have the last export, for a while. */
+  async finish(): Promise<void> {
+    const { waitSecs = WAIT_SECS } = this.#options;
+    if (this.#running)
+      await withDeadline(this.#running, 'the last publication', { timeoutMs: waitSecs * 1000 }).catch(
+        () => {},
+      );
+    if (this.#newest && this.#lacking.length > 0)
+      this.#log(
+        `THE LAST EXPORT, ${this.#newest.path}, IS NOT PUBLISHED TO ${this.#lacking.join(', ')}: ` +
+          `shoal publish ${this.#newest.path} --to ${this.#lacking.join()}`,
+        'error',
+      );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    this.#replaced.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    for (let done: Export | undefined; done !== this.#newest && !this.#stop.signal.aborted; ) {
+      done = this.#newest as Export;
+      const { signal } = this.#replaced;
+      await this.#publishAll(done, signal);
+    }
+  }
+
+  /** To all at once, then to each that was absent. */
+  async #publishAll(one: Export, replaced: AbortSignal): Promise<void> {
+    const started = performance.now();
+    const first = await this.#insist(one, this.#options.to, replaced);
+    if (!first) return;
+    const absent = first.filter(({ outcome }) => outcome.kind === 'absent').map(({ address }) => address);
+    this.#lacking = absent;
+    const seconds = ((performance.now() - started) / 1000).toFixed(1);
+    const count = first.length - absent.length;
+    if (count > 0)
+      this.#log(
+        `published step ${one.step} to ${count} serving process${count === 1 ? '' : 'es'} in ${seconds} s`,
+      );
+    if (absent.length === 0) return;
+    this.#log(`no answer from ${absent.join(', ')}: the version follows when they return`, 'warn');
+    await Promise.all(absent.map((address) => this.#follow(one, address, replaced)));
+  }
+
+  async #follow(one: Export, address: string, replaced: AbortSignal): Promise<void> {
+    for (let attempt = 0; !replaced.aborted && this.#newest === one; attempt++) {
+      await sleep(backoffMs(attempt, RETRY), replaced).catch(() => {});
+      if (replaced.aborted) return;
+      const results = await this.#insist(one, [address], replaced);
+      if (!results) return;
+      if (results[0]?.outcome.kind === 'absent') continue;
+      this.#lacking = this.#lacking.filter((other) => other !== address);
+      this.#log(`${address} is back and has step ${one.step}`);
+      return;
+    }
+  }
+
+  /** Undefined if there is a newer export, or if it was given up. */
+  async #insist(
+    { path, step }: Export,
+    to: readonly string[],
+    replaced: AbortSignal,
+  ): Promise<readonly TargetResult[] | undefined> {
+    const { model, deadlineSecs } = this.#options;
+    for (let failures = 0; ; ) {
+      try {
+        const { targets } = await publish({
+          directory: path,
+          to,
+          model,
+          deadlineSecs,
+          security: this.#security,
+          skipsAbsent: true,
+          leavesNewer: true,
+          // A publication that is under way is completed, unless the job ends.
+          signal: this.#stop.signal,
+        });
+        return targets;
+      } catch (error) {
+        if (replaced.aborted || this.#stop.signal.aborted) return undefined;
+        failures += 1;
+        const isLast = failures >= MAX_FAILURES || isShoalError(error, 'SHOAL_FORBIDDEN');
+        const what = isLast ? 'training continues, the next export is published' : 'it is tried again';
+        this.#log(`PUBLISHING STEP ${step} FAILED: ${describeError(error)}; ${what}`, 'error');
+        if (isLast) return undefined;
+        await sleep(backoffMs(failures - 1, RETRY), replaced).catch(() => {});
+        if (replaced.aborted) return undefined;
+      }
+    }
+  }
+}

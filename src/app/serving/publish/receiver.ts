@@ -1,0 +1,242 @@
+/**
+ * Accepts versions for the models of this process, one publication of a model at a time. A publication whose publisher
+ * is silent for too long is ended.
+ */
+import { randomBytes } from 'node:crypto';
+import { describeError, invalid, isShoalError, messageOf, ShoalError } from '../../../base/errors/errors.js';
+import type { Log } from '../../../base/text/log.js';
+import { LATEST } from '../config/model-config.js';
+import type { ModelManager } from '../models/manager.js';
+import type { ServedModel } from '../models/served-model.js';
+import { bytesOf, checkPaths, digestOf } from './manifest.js';
+import { type PublicationChange, VersionPublication } from './publication.js';
+import { diskError, VersionStore } from './version-store.js';
+import type { BeginReply, BeginRequest, ModelReport } from './wire.js';
+
+export interface ReceiverOptions {
+  readonly models: ModelManager;
+  /** How many versions stay on the disk; 0: all. */
+  readonly keep: number;
+  readonly log: Log;
+  /** How long a publisher may be silent; default: 20 s. */
+  readonly silenceMs?: number;
+}
+
+const SILENCE_MS = 20_000;
+const CHECK_MS = 500;
+/** Publications that have ended and can still be asked for. */
+const MAX_ENDED = 100;
+
+export class Receiver {
+  readonly #options: ReceiverOptions;
+  readonly #publications = new Map<string, VersionPublication>();
+  /** The models that take a publication, while it begins too. */
+  readonly #active = new Map<string, string>();
+  readonly #stores = new Map<string, Promise<VersionStore>>();
+  readonly #timer: NodeJS.Timeout;
+  #isClosed = false;
+
+  private constructor(options: ReceiverOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => this.#endSilent(), CHECK_MS);
+  }
+
+  /** Removes what earlier publications left on the disks. */
+  static async open(options: ReceiverOptions): Promise<Receiver> {
+    const receiver = new Receiver(options);
+    const { models, log } = options;
+    for (const name of models.names) {
+      const model = models.model(name);
+      if (model && !model.config.fixed)
+        await receiver
+          .#storeOf(model)
+          .catch((error: unknown) =>
+            log(`${name}: leftovers of publications were not removed: ${messageOf(error)}`, 'error'),
+          );
+    }
+    return receiver;
+  }
+
+  /** The models and their versions. */
+  async report(): Promise<readonly ModelReport[]> {
+    const { models } = this.#options;
+    const known = models.names.flatMap((name) => models.model(name) ?? []);
+    return Promise.all(
+      known
+        .filter(({ config }) => !config.fixed)
+        .map(async (model) => {
+          const store = await this.#storeOf(model);
+          const [onDisk, withdrawn] = [await store.versions(), await store.withdrawn()];
+          const states = new Map(model.statuses().map(({ version, state }) => [version, state]));
+          const all = new Set([...onDisk, ...withdrawn, ...states.keys()]);
+          const versions = [...all]
+            .sort((a, b) => b - a)
+            .map((version) => ({
+              version,
+              state: states.get(version) ?? '',
+              isOnDisk: onDisk.includes(version),
+              isWithdrawn: withdrawn.includes(version),
+            }));
+          return { name: model.name, versions };
+        }),
+    );
+  }
+
+  /** Begins a publication, unless another one is under way or there is nothing to do. */
+  async begin(request: BeginRequest): Promise<BeginReply> {
+    if (this.#isClosed) throw new ShoalError('SHOAL_UNREACHABLE', 'the server is stopping');
+    const model = this.#modelOf(request.model);
+    const by = this.#active.get(model.name);
+    if (by !== undefined) return { outcome: 'busy', by };
+    this.#active.set(model.name, request.by);
+    let id: string | undefined;
+    try {
+      const store = await this.#storeOf(model);
+      const change =
+        request.kind === 'publish' ? await this.#offer(store, request) : await this.#back(store, request);
+      if ('outcome' in change) return change;
+      id = randomBytes(12).toString('hex');
+      this.#publications.set(id, this.#publication(id, model, store, request.by, change));
+      return { outcome: 'open', id };
+    } finally {
+      if (id === undefined) this.#active.delete(model.name);
+    }
+  }
+
+  /** A publication by its id; it counts as heard from. */
+  publication(id: string): VersionPublication {
+    const found = this.#publications.get(id);
+    if (!found)
+      throw new ShoalError(
+        'SHOAL_NOT_FOUND',
+        'there is no such publication: the server was restarted meanwhile',
+      );
+    found.heard();
+    return found;
+  }
+
+  /** Ends all publications. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    await Promise.all([...this.#publications.values()].map((one) => one.abort('the server is stopping')));
+  }
+
+  async #offer(
+    store: VersionStore,
+    { version, digest, files }: Extract<BeginRequest, { kind: 'publish' }>,
+  ): Promise<PublicationChange | BeginReply> {
+    checkPaths(files);
+    if (digestOf(files) !== digest)
+      throw new ShoalError('SHOAL_CORRUPT', `the list of files of version ${version} was damaged on the way`);
+    const [onDisk, withdrawn] = [await store.versions(), await store.withdrawn()];
+    if (withdrawn.includes(version)) return { outcome: 'withdrawn' };
+    if (onDisk.includes(version))
+      return { outcome: (await store.digestOf(version)) === digest ? 'has' : 'conflict' };
+    const newest = Math.max(0, ...onDisk, ...withdrawn);
+    if (version < newest) return { outcome: 'older', newest };
+    try {
+      const staging = await store.stage(version, bytesOf(files));
+      return { kind: 'publish', version, digest, files, staging };
+    } catch (error) {
+      throw diskError(version, store.directoryOf(version), error);
+    }
+  }
+
+  async #back(
+    store: VersionStore,
+    { from, to }: Extract<BeginRequest, { kind: 'rollback' }>,
+  ): Promise<PublicationChange | BeginReply> {
+    const onDisk = await store.versions();
+    if (!onDisk.includes(to) || to >= from)
+      throw new ShoalError('SHOAL_NOT_FOUND', `version ${to} is not on the disk of ${store.basePath}`, {
+        hint: `There are: ${onDisk.join(', ') || 'none'}. shoal serve --publish_keep=N keeps more.`,
+      });
+    if (!onDisk.includes(from)) return { outcome: 'has' };
+    return { kind: 'rollback', from, to };
+  }
+
+  #publication(
+    id: string,
+    model: ServedModel,
+    store: VersionStore,
+    by: string,
+    change: PublicationChange,
+  ): VersionPublication {
+    const { log, keep } = this.#options;
+    const onEnd = async (isCommitted: boolean): Promise<void> => {
+      try {
+        if (isCommitted) await removeOld(store, model, keep, log);
+      } finally {
+        this.#active.delete(model.name);
+        this.#forget();
+      }
+    };
+    return new VersionPublication({ id, model, store, by, log, change, onEnd });
+  }
+
+  #modelOf(name: string | undefined): ServedModel {
+    const { models } = this.#options;
+    const hint = `This server has: ${models.names.join(', ') || 'none'}.`;
+    if (name === undefined && models.names.length !== 1)
+      throw invalid('the server has several models: name one', {
+        hint: `${hint} shoal publish --model=NAME`,
+      });
+    const model = models.model(name ?? (models.names[0] as string));
+    if (!model) throw new ShoalError('SHOAL_NOT_FOUND', `the server has no model ${name}`, { hint });
+    const { fixed, policy = LATEST } = model.config;
+    if (fixed)
+      throw invalid(`${model.name} is one directory, ${fixed.directory}: it takes no versions`, {
+        hint: 'Start shoal serve with the directory above it, which holds the versions.',
+      });
+    if (policy.kind === 'specific')
+      throw invalid(`${model.name} serves the versions ${policy.versions.join(', ')} and no other`, {
+        hint: 'Use the model_version_policy latest or all.',
+      });
+    return model;
+  }
+
+  /** The first use of a directory sweeps it: no publication to it is under way then. */
+  #storeOf({ config: { basePath } }: ServedModel): Promise<VersionStore> {
+    const open = async (): Promise<VersionStore> => {
+      const store = new VersionStore(basePath);
+      await store.sweep();
+      return store;
+    };
+    const known = this.#stores.get(basePath) ?? open();
+    this.#stores.set(basePath, known);
+    known.catch(() => this.#stores.delete(basePath));
+    return known;
+  }
+
+  #endSilent(): void {
+    const { silenceMs = SILENCE_MS, log } = this.#options;
+    for (const one of this.#publications.values()) {
+      if (one.isOver || one.silentMs < silenceMs) continue;
+      one
+        .abort(`${one.by} has not been heard from for ${Math.round(one.silentMs / 1000)} s`)
+        .catch((error: unknown) => log(`A publication was not ended: ${describeError(error)}`, 'error'));
+    }
+  }
+
+  #forget(): void {
+    const ended = [...this.#publications.values()].filter(({ isOver }) => isOver);
+    for (const { id } of ended.slice(0, Math.max(0, ended.length - MAX_ENDED))) this.#publications.delete(id);
+  }
+}
+
+async function removeOld(store: VersionStore, model: ServedModel, keep: number, log: Log): Promise<void> {
+  try {
+    const unused = new Set(
+      model
+        .statuses()
+        .flatMap(({ version, state }) => (state === 'END' || state === 'START' ? [version] : [])),
+    );
+    const known = new Set(model.statuses().map(({ version }) => version));
+    const removed = await store.removeOld(keep, (version) => known.has(version) && !unused.has(version));
+    if (removed.length > 0) log(`${model.name}: removed old versions from the disk: ${removed.join(', ')}`);
+  } catch (error) {
+    const text = isShoalError(error) ? describeError(error) : messageOf(error);
+    log(`${model.name}: old versions were not removed: ${text}`, 'error');
+  }
+}

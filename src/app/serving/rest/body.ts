@@ -1,0 +1,136 @@
+/** Reads the bodies of requests: bounded in bytes each and together, and in time. */
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { messageOf } from '../../../base/errors/errors.js';
+import { invalidRequest, ServingError, type Status } from '../status.js';
+
+export interface RequestBodyLimits {
+  /** Of one body, when it is decompressed. */
+  readonly maxBytes: number;
+  /** Of all bodies that are being read or answered. */
+  readonly maxTotalBytes: number;
+  readonly timeoutMs: number;
+}
+
+export const BODY_LIMITS: RequestBodyLimits = {
+  maxBytes: 128 << 20,
+  maxTotalBytes: 512 << 20,
+  timeoutMs: 30_000,
+};
+
+/** An error with an HTTP code other than that of its status; the connection is closed. */
+export class BodyError extends ServingError {
+  readonly http: number;
+
+  constructor(http: number, status: Status, message: string) {
+    super(status, message);
+    this.http = http;
+  }
+}
+
+export class Bodies {
+  readonly #limits: RequestBodyLimits;
+  #bytes = 0;
+
+  constructor(limits: RequestBodyLimits) {
+    this.#limits = limits;
+  }
+
+  /** Reads a body and passes its text to `use`; its bytes count until `use` has ended. */
+  async read<T>(request: IncomingMessage, use: (text: string) => Promise<T>): Promise<T> {
+    let taken = 0;
+    const take = (bytes: number) => {
+      if (this.#bytes + bytes > this.#limits.maxTotalBytes)
+        throw new BodyError(429, 'RESOURCE_EXHAUSTED', 'The server has too many bytes of requests in memory');
+      this.#bytes += bytes;
+      taken += bytes;
+    };
+    try {
+      return await use(await this.#text(request, take));
+    } finally {
+      this.#bytes -= taken;
+    }
+  }
+
+  async #text(request: IncomingMessage, take: (bytes: number) => void): Promise<string> {
+    const { maxBytes, timeoutMs } = this.#limits;
+    const announced = Number(request.headers['content-length'] ?? 0);
+    if (announced > maxBytes) throw tooLarge(maxBytes);
+    take(announced);
+    const chunks: Buffer[] = [];
+    let size = 0;
+    await withinTime(request, timeoutMs, (source) =>
+      consume(source, (chunk) => {
+        size += chunk.byteLength;
+        if (size > maxBytes) throw tooLarge(maxBytes);
+        if (size > announced) take(Math.min(chunk.byteLength, size - announced));
+        chunks.push(chunk);
+      }),
+    );
+    return (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString('utf8');
+  }
+}
+
+const tooLarge = (maxBytes: number): BodyError =>
+  new BodyError(413, 'RESOURCE_EXHAUSTED', `The body of the request is larger than ${maxBytes} bytes`);
+
+async function withinTime(
+  request: IncomingMessage,
+  timeoutMs: number,
+  read: (source: Readable) => Promise<void>,
+): Promise<void> {
+  const encoding = request.headers['content-encoding'] ?? 'identity';
+  if (encoding !== 'identity' && encoding !== 'gzip')
+    throw new BodyError(415, 'INVALID_ARGUMENT', `The content encoding ${encoding} is not supported`);
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () =>
+        reject(
+          new BodyError(
+            408,
+            'DEADLINE_EXCEEDED',
+            `The body of the request did not arrive within ${timeoutMs} ms`,
+          ),
+        ),
+      timeoutMs,
+    );
+  });
+  try {
+    await Promise.race([read(encoding === 'gzip' ? unzipped(request) : request), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function unzipped(request: IncomingMessage): Readable {
+  const gunzip = createGunzip();
+  request.on('error', (error) => gunzip.destroy(error));
+  request.on('aborted', () => gunzip.destroy(new Error('The client closed the connection')));
+  return request.pipe(gunzip);
+}
+
+/** Without an iterator: that would destroy the request, and with it the connection, when `take` throws. */
+function consume(source: Readable, take: (chunk: Buffer) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown) => {
+      source.removeAllListeners('data').pause();
+      reject(
+        error instanceof ServingError
+          ? error
+          : invalidRequest(`The body cannot be read: ${messageOf(error)}`),
+      );
+    };
+    source.on('data', (chunk: Buffer) => {
+      try {
+        take(chunk);
+      } catch (error) {
+        fail(error);
+      }
+    });
+    source.once('end', resolve);
+    source.once('error', fail);
+    source.once('close', () => fail(new ServingError('CANCELLED', 'The client closed the connection')));
+  });
+}

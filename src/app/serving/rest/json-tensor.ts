@@ -1,0 +1,182 @@
+/** JSON values to tensors: nested lists of one shape, filled into one array without a copy in between. */
+import { type DType, dtypeRow } from '../../../tensorflow/tensor/dtype.js';
+import { numberToBfloat16, numberToHalf } from '../../../tensorflow/tensor/half.js';
+import { sizeOf } from '../../../tensorflow/tensor/shape.js';
+import { Tensor } from '../../../tensorflow/tensor/tensor.js';
+import { protoName } from '../models/signature-plan.js';
+import { invalidRequest, ServingError } from '../status.js';
+import { debugText, decodeBase64, integerOf, isBase64, isObject, numberOf, typeName } from './json-text.js';
+
+/** Writes one value to the array of the tensor. */
+type Put = (value: unknown, at: number) => void;
+
+interface Target {
+  readonly tensor: () => Tensor;
+  readonly put: Put;
+  /** Writes a list of numbers; false if one of them needs `put`. */
+  readonly putNumbers?: (values: readonly unknown[], at: number) => boolean;
+}
+
+/** The shape of nested lists, by the first element of each. */
+export function jsonShape(value: unknown): number[] {
+  const shape: number[] = [];
+  for (let item = value; Array.isArray(item); item = item[0]) shape.push(item.length);
+  return shape;
+}
+
+export function denseTensor(value: unknown, dtype: DType): Tensor {
+  const shape = jsonShape(value);
+  const target = targetOf(dtype, shape);
+  fill(value, 0, shape, 0, target);
+  return target.tensor();
+}
+
+/**
+ * A tensor of several values of the same shape. `onError` adds to an error the position of the value that caused it.
+ */
+export function stackedTensor(
+  values: readonly unknown[],
+  dtype: DType,
+  onError: (error: unknown, index: number) => Error,
+): Tensor {
+  const inner = jsonShape(values[0]);
+  const size = sizeOf(inner);
+  const target = targetOf(dtype, [values.length, ...inner]);
+  let index = 0;
+  try {
+    for (; index < values.length; index++) {
+      const value = values[index];
+      const shape = index === 0 ? inner : jsonShape(value);
+      if (!sameShape(shape, inner)) throw shapeMismatch(inner, shape);
+      fill(value, 0, inner, index * size, target);
+    }
+  } catch (error) {
+    throw onError(error, index);
+  }
+  return target.tensor();
+}
+
+const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
+  a.length === b.length && a.every((size, i) => size === b[i]);
+
+function shapeMismatch(expected: readonly number[], got: readonly number[]): Error {
+  if (sizeOf(expected) !== sizeOf(got))
+    return invalidRequest(`Expecting tensor size: ${sizeOf(expected)} but got: ${sizeOf(got)}`);
+  return invalidRequest(`Expecting shape [${expected.join(',')}] but got: [${got.join(',')}]`);
+}
+
+/** Fills the elements of a value at nesting `level` from `at`; returns where the next ones begin. */
+function fill(value: unknown, level: number, shape: readonly number[], at: number, target: Target): number {
+  if (!Array.isArray(value)) {
+    if (level !== shape.length)
+      throw invalidRequest(
+        `JSON Value: ${debugText(value)} found at incorrect level: ${level + 1} in the JSON DOM. ` +
+          `Expected at level: ${shape.length}`,
+      );
+    target.put(value, at);
+    return at + 1;
+  }
+  if (level >= shape.length)
+    throw invalidRequest(`Encountered list at unexpected level: ${level} expected < ${shape.length}`);
+  if (value.length !== shape[level])
+    throw invalidRequest(
+      `Encountered list at unexpected size: ${value.length} at level: ${level} expected size: ${shape[level]}`,
+    );
+  if (level === shape.length - 1 && target.putNumbers?.(value, at)) return at + value.length;
+  let next = at;
+  for (const item of value as unknown[]) next = fill(item, level + 1, shape, next, target);
+  return next;
+}
+
+const wrongType = (value: unknown, dtype: DType): Error =>
+  invalidRequest(
+    `JSON Value: ${debugText(value)} Type: ${typeName(value)} is not of expected type: ${protoName(dtype)}`,
+  );
+
+function targetOf(dtype: DType, shape: readonly number[]): Target {
+  const { kind, array: ArrayType } = dtypeRow(dtype);
+  const size = sizeOf(shape);
+  if (kind === 'string') return stringTarget(shape, size);
+  if (!ArrayType || kind === 'complex' || kind === 'opaque')
+    throw new ServingError('UNIMPLEMENTED', `Conversion of JSON Value to type: ${protoName(dtype)}`);
+  const tensor = Tensor.allocate(shape, dtype);
+  const data = tensor.data as unknown as { [at: number]: number | bigint };
+  const done = () => tensor;
+  switch (kind) {
+    case 'float':
+      return {
+        tensor: done,
+        put: (value, at) => {
+          const number = numberOf(value);
+          if (number === undefined) throw wrongType(value, dtype);
+          data[at] = number;
+        },
+        putNumbers: (values, at) => {
+          for (let i = 0; i < values.length; i++) {
+            const value = values[i];
+            if (typeof value !== 'number') return false;
+            data[at + i] = value;
+          }
+          return true;
+        },
+      };
+    case 'half':
+    case 'bfloat16': {
+      const words = kind === 'half' ? numberToHalf : numberToBfloat16;
+      const put: Put = (value, at) => {
+        const number = numberOf(value);
+        if (number === undefined) throw wrongType(value, dtype);
+        data[at] = words(number);
+      };
+      return { tensor: done, put };
+    }
+    case 'bool': {
+      const put: Put = (value, at) => {
+        if (typeof value !== 'boolean') throw wrongType(value, dtype);
+        data[at] = value ? 1 : 0;
+      };
+      return { tensor: done, put };
+    }
+    default: {
+      const [least, most] = rangeOf(dtype);
+      const isBig = kind === 'bigint';
+      const put: Put = (value, at) => {
+        const integer = integerOf(value);
+        if (integer === undefined || integer < least || integer > most) throw wrongType(value, dtype);
+        data[at] = isBig ? integer : Number(integer);
+      };
+      if (isBig) return { tensor: done, put };
+      const [low, high] = [Number(least), Number(most)];
+      const putNumbers = (values: readonly unknown[], at: number): boolean => {
+        for (let i = 0; i < values.length; i++) {
+          const value = values[i];
+          if (typeof value !== 'number' || !Number.isInteger(value) || value < low || value > high)
+            return false;
+          data[at + i] = value;
+        }
+        return true;
+      };
+      return { tensor: done, put, putNumbers };
+    }
+  }
+}
+
+function rangeOf(dtype: DType): readonly [bigint, bigint] {
+  const bits = BigInt(dtypeRow(dtype).size * 8);
+  return /^q?u/.test(dtype) ? [0n, (1n << bits) - 1n] : [-(1n << (bits - 1n)), (1n << (bits - 1n)) - 1n];
+}
+
+function stringTarget(shape: readonly number[], size: number): Target {
+  const strings = new Array<string | Uint8Array>(size);
+  return {
+    tensor: () => Tensor.of(strings, { dtype: 'string', shape }),
+    put: (value, at) => {
+      if (isObject(value)) {
+        if (!isBase64(value))
+          throw invalidRequest(`JSON Value: ${debugText(value)} not formatted correctly for base64 data`);
+        strings[at] = decodeBase64(value);
+      } else if (typeof value === 'string' && numberOf(value) === undefined) strings[at] = value;
+      else throw wrongType(value, 'string');
+    },
+  };
+}

@@ -1,0 +1,112 @@
+/**
+ * Parses the JSON of requests, which is wider than JSON: NaN, Infinity and -Infinity are numbers. `JSON.parse` reads
+ * ordinary text. A second reading marks what it rejects or loses: those tokens, integers beyond 2^53, and whether a
+ * number was written with a fraction.
+ */
+import { randomUUID } from 'node:crypto';
+import { messageOf } from '../../../base/errors/errors.js';
+import { invalidRequest } from '../status.js';
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Begins strings that stand for numbers; no client can know it. */
+const MARK = `number ${randomUUID()} `;
+
+const SPECIAL = /"(?:[^"\\]|\\.)*"|-?(?:Infinity|Inf)\b|NaN\b/gs;
+const NUMBERS = /"(?:[^"\\]|\\.)*"|-?(?:Infinity|Inf)\b|NaN\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs;
+
+/** Longer integers may not be exact as numbers. */
+const LONG_INTEGER = /(?<![\d.])\d{16,}(?![\d.eE])/;
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Parses a request, which is an object. */
+export function parseRequest(text: string): JsonObject {
+  if (text.trim() === '') throw invalidRequest('JSON Parse error: The document is empty');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    value = /NaN|Inf/.test(text) ? parseAgain(text, SPECIAL) : fail(error, text);
+  }
+  return checkObject(value);
+}
+
+export const hasLongIntegers = (text: string): boolean => LONG_INTEGER.test(text);
+
+/** The same with numbers marked as they were written; see `numberOf` and `isFraction`. */
+export const parseExactly = (text: string): JsonObject => {
+  if (text.trim() === '') throw invalidRequest('JSON Parse error: The document is empty');
+  return checkObject(parseAgain(text, NUMBERS));
+};
+
+function parseAgain(text: string, tokens: RegExp): unknown {
+  const marked = text.replace(tokens, (token) => (token.startsWith('"') ? token : `"${MARK}${token}"`));
+  try {
+    return JSON.parse(marked);
+  } catch (error) {
+    return fail(error, text);
+  }
+}
+
+function fail(error: unknown, text: string): never {
+  const [, position] = /position (\d+)/.exec(messageOf(error)) ?? [];
+  throw invalidRequest(`JSON Parse error: Invalid value. at offset: ${position ?? text.length}`);
+}
+
+function checkObject(value: unknown): JsonObject {
+  if (isObject(value)) return value;
+  throw invalidRequest(`JSON Value: ${debugText(value)} Is not object`);
+}
+
+/** The text of a marked number; undefined if the value is not one. */
+export const markedNumber = (value: unknown): string | undefined =>
+  typeof value === 'string' && value.startsWith(MARK) ? value.slice(MARK.length) : undefined;
+
+/** A number, marked or not; undefined if the value is not a number. */
+export function numberOf(value: unknown): number | undefined {
+  if (typeof value === 'number') return value;
+  const text = markedNumber(value);
+  return text === undefined ? undefined : Number(text.replace(/Inf$/, 'Infinity'));
+}
+
+/** An integer of 64 bits; undefined if the value is not an integer. */
+export function integerOf(value: unknown): bigint | undefined {
+  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : undefined;
+  const text = markedNumber(value);
+  if (text === undefined) return undefined;
+  if (/^-?\d+$/.test(text)) return BigInt(text);
+  const number = Number(text);
+  return Number.isInteger(number) ? BigInt(number) : undefined;
+}
+
+/** Whether a marked number has a fraction or an exponent, or is none that an integer can be. */
+export const isFraction = (text: string): boolean => !/^-?\d+$/.test(text);
+
+const MAX_DEBUG_CHARS = 256;
+
+/** A value as it was sent, for messages. */
+export function debugText(value: unknown): string {
+  const text = JSON.stringify(value, (_key, item) => markedNumber(item) ?? (item as unknown)) ?? 'null';
+  return text.length > MAX_DEBUG_CHARS ? text.slice(0, MAX_DEBUG_CHARS) : text;
+}
+
+/** The type of a value as TensorFlow Serving names it. */
+export function typeName(value: unknown): string {
+  if (value === null) return 'Null';
+  if (value === true) return 'True';
+  if (value === false) return 'False';
+  if (numberOf(value) !== undefined) return 'Number';
+  if (typeof value === 'string') return 'String';
+  return Array.isArray(value) ? 'Array' : 'Object';
+}
+
+/** Bytes are sent as `{"b64": "…"}`. */
+export const isBase64 = (value: unknown): value is { readonly b64: string } =>
+  isObject(value) && typeof value.b64 === 'string' && Object.keys(value).length === 1;
+
+export function decodeBase64({ b64 }: { readonly b64: string }): Uint8Array {
+  if (!/^[A-Za-z0-9+/_-]*={0,2}\s*$/.test(b64)) throw invalidRequest('Unable to base64 decode');
+  return new Uint8Array(Buffer.from(b64, 'base64'));
+}
