@@ -43,18 +43,19 @@ export async function changeAll(
   const end = performance.now() + phases.deadlineMs;
   for (;;) {
     const late = deadlineSignal(end, phases);
-    const { open, outcomes, waitFor } = await beginAll(targets, phases, late.signal);
+    const open: Open = new Map();
     try {
+      const { outcomes, waitFor } = await beginAll(targets, open, phases, late.signal);
       if (waitFor === undefined) {
         await prepareAll(open, outcomes, phases, late.signal);
         await commitAll(open, outcomes, phases);
         return outcomes;
       }
       await abortAll(open);
-      if (performance.now() > end) throw waitFor;
       phases.onPhase?.(targets[0] as PublishTarget, 'waiting');
       // At random, so that two publishers do not meet again.
       await sleep(BUSY_MS * (0.5 + Math.random()), phases.signal);
+      if (performance.now() > end) throw waitFor;
     } catch (error) {
       await abortAll(open);
       throw error;
@@ -84,13 +85,13 @@ function deadlineSignal(end: number, { signal, deadlineMs }: Phases) {
   };
 }
 
-/** `waitFor` is why to try again later. */
+/** Adds the targets that take part to `open`. `waitFor` is why to try again later. */
 async function beginAll(
   targets: readonly PublishTarget[],
+  open: Open,
   { request, judge, skipsAbsent }: Phases,
   signal: AbortSignal,
-): Promise<{ readonly open: Open; readonly outcomes: Outcomes; readonly waitFor: ShoalError | undefined }> {
-  const open: Open = new Map();
+): Promise<{ readonly outcomes: Outcomes; readonly waitFor: ShoalError | undefined }> {
   const outcomes: Outcomes = new Map();
   let waitFor: ShoalError | undefined;
   const failures: unknown[] = [];
@@ -114,8 +115,7 @@ async function beginAll(
     }
   };
   await Promise.all(targets.map(beginOne));
-  if (failures.length === 0) return { open, outcomes, waitFor };
-  await abortAll(open);
+  if (failures.length === 0) return { outcomes, waitFor };
   throw signal.aborted ? reasonOf(signal, targets) : failures[0];
 }
 
