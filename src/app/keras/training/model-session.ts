@@ -6,7 +6,6 @@ import { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
 import { placeholder } from '../../../tensorflow/ops/creation.js';
 import { mul } from '../../../tensorflow/ops/math.js';
-import type { Feeds } from '../../../tensorflow/session/feeds.js';
 import { formatShape, isCompatible } from '../../../tensorflow/tensor/shape.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { GraphKeys } from '../../../tensorflow/variables/collections.js';
@@ -268,11 +267,11 @@ export class ModelSession implements AsyncDisposable {
   }
 
   #feeds(batch: Batch, plan?: TrainingPlan, part?: Part): [Output, Tensor][] {
-    return Object.entries(batch).map(([name, tensor]) => {
+    return Object.entries(batch).map(([name, tensor]): [Output, Tensor] => {
       const target = name === 'sampleWeight' ? part?.weights : (plan?.labels[name] ?? this.inputs[name]);
       if (!target) throw invalid(`The model has no input '${name}', which only some of the batches have`);
       return [target, tensor];
-    }) satisfies Feeds as [Output, Tensor][];
+    });
   }
 
   /** What multiplies the learning rate. */
