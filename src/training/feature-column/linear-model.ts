@@ -41,7 +41,7 @@ const OPTIONS: Names<LinearModelOptions> = {
   sparseCombiner: true,
 };
 
-/** [batch, units]: a weight for each id and each number, and a bias. Variables are in the scope `linear_model`. */
+/** A weight for each id and each number, and a bias: [batch, units]. Variables are in the scope `linear_model`. */
 export function linearModel(
   features: FeatureValues,
   featureColumns: Iterable<DenseColumn | CategoricalColumn> | DenseColumn | CategoricalColumn,
