@@ -111,5 +111,5 @@ test('a process that cannot be published to neither stops nor fails the training
     log: (line) => lines.push(line),
   });
   expect(exported).toBeDefined();
-  expect(lines.join('\n')).toContain(`IS NOT PUBLISHED TO ${nobody}`);
+  expect(lines.join('\n')).toContain(`is not published to ${nobody}`);
 });

@@ -77,7 +77,7 @@ export class JobPublishing {
       );
     if (this.#newest && this.#lacking.length > 0)
       this.#log(
-        `THE LAST EXPORT, ${this.#newest.path}, IS NOT PUBLISHED TO ${this.#lacking.join(', ')}: ` +
+        `the last export, ${this.#newest.path}, is not published to ${this.#lacking.join(', ')}: ` +
           `shoal publish ${this.#newest.path} --to ${this.#lacking.join()}`,
         'error',
       );
@@ -154,7 +154,7 @@ export class JobPublishing {
         failures += 1;
         const isLast = failures >= MAX_FAILURES || isShoalError(error, 'SHOAL_FORBIDDEN');
         const what = isLast ? 'training continues, the next export is published' : 'it is tried again';
-        this.#log(`PUBLISHING STEP ${step} FAILED: ${describeError(error)}; ${what}`, 'error');
+        this.#log(`publishing step ${step} failed: ${describeError(error)}; ${what}`, 'error');
         if (isLast) return undefined;
         await sleep(backoffMs(failures - 1, RETRY), replaced).catch(() => {});
         if (replaced.aborted) return undefined;

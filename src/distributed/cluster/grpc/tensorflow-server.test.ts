@@ -71,7 +71,7 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
     });
     const { port } = parseAddress((server.engine as GrpcEngine).tensorflow.address);
     expect(await tryConnect('127.0.0.2', port)).toBe('connected');
-    expect(notices.join('\n')).toMatch(new RegExp(`port ${port} is open on ALL`));
+    expect(notices.join('\n')).toMatch(new RegExp(`port ${port} is open on all network interfaces`));
     await server.close();
   });
 
