@@ -183,8 +183,8 @@ export class JobExports {
   }
 
   /** Waits, for a while, until the last export is published. */
-  async published(): Promise<void> {
-    await this.#publishing?.finish();
+  async published(signal: AbortSignal): Promise<void> {
+    await this.#publishing?.finish(signal);
   }
 
   /** Stops to publish. */

@@ -68,11 +68,11 @@ export class JobPublishing {
     });
   }
 
-  /** Waits until all processes have the last export, for a while. */
-  async finish(): Promise<void> {
+  /** Waits until all processes have the last export, for a while, or until the signal fires. */
+  async finish(signal?: AbortSignal): Promise<void> {
     const { waitSecs = WAIT_SECS } = this.#options;
     if (this.#running)
-      await withDeadline(this.#running, 'the last publication', { timeoutMs: waitSecs * 1000 }).catch(
+      await withDeadline(this.#running, 'the last publication', { timeoutMs: waitSecs * 1000, signal }).catch(
         () => {},
       );
     if (this.#newest && this.#lacking.length > 0)

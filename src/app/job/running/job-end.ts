@@ -145,7 +145,7 @@ export class JobEnd implements Face {
     const { exports, evaluation } = this.#services;
     const hasDiverged = this.#hasDiverged;
     const exported = hasDiverged ? undefined : await this.#export();
-    if (!made.interrupted) await exports?.published();
+    if (!made.interrupted) await exports?.published(this.signal);
     const evaluated = made.interrupted || hasDiverged ? undefined : await evaluation?.end(made.step);
     const lacksResults = (exports && !exported) || (evaluation && !evaluated);
     const interrupted = made.interrupted || (!hasDiverged && Boolean(lacksResults));
@@ -191,9 +191,12 @@ export class JobEnd implements Face {
     this.ending.finished();
     try {
       await this.#services[Symbol.asyncDispose]();
-      await this.#opened[Symbol.asyncDispose]();
     } finally {
-      await this.#services.closeWriters();
+      try {
+        await this.#opened[Symbol.asyncDispose]();
+      } finally {
+        await this.#services.closeWriters();
+      }
     }
   }
 

@@ -15,6 +15,8 @@ export interface JobHooksOptions {
   readonly isChief: boolean;
   readonly writers: SummaryWriters;
   readonly log: Log;
+  /** Aborted when training is interrupted. */
+  readonly signal: AbortSignal;
   /** The task that trains; default: none. */
   readonly task?: string;
 }
@@ -23,7 +25,7 @@ export interface JobHooksOptions {
 export async function jobHooks(
   job: JobDefinition,
   parts: TrainingGraph,
-  { isChief, writers, log, task }: JobHooksOptions,
+  { isChief, writers, log, signal, task }: JobHooksOptions,
 ): Promise<readonly SessionRunHook[]> {
   const { graph, loss, outputs, globalStep } = parts;
   const { onNan = 'fail', earlyStopping } = job.train;
@@ -36,7 +38,7 @@ export async function jobHooks(
     const { output, ...options } = earlyStopping;
     hooks.push(new EarlyStoppingHook({ ...options, metric: watched(job, parts, output), isChief }));
   }
-  for (const hook of hooks) await hook.begin?.({ graph, writers, log, task });
+  for (const hook of hooks) await hook.begin?.({ graph, writers, log, signal, task });
   return hooks;
 }
 

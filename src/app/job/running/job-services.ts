@@ -109,8 +109,11 @@ export class JobServices implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.evaluation?.[Symbol.asyncDispose]();
-    await this.exports?.[Symbol.asyncDispose]();
+    try {
+      await this.evaluation?.[Symbol.asyncDispose]();
+    } finally {
+      await this.exports?.[Symbol.asyncDispose]();
+    }
   }
 
   /** Event files that cannot be written do not fail the job. */

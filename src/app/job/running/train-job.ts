@@ -127,7 +127,7 @@ async function open(
     ...(shards ? [new LeasedInputHook(shards, inflight)] : []),
     ...(sync ? [new SyncReplicasHook(sync, { isChief, log, signal })] : []),
     ...services.summaries,
-    ...(await jobHooks(job, graph, { isChief, writers, log, task })),
+    ...(await jobHooks(job, graph, { isChief, writers, log, signal, task })),
   ];
   const opened = await openTraining({
     graph: graph.graph,

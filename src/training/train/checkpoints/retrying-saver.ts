@@ -58,6 +58,8 @@ const LAST_RETRY = { baseMs: 200, maxMs: 5_000 };
 const PATIENT_RETRY = { baseMs: 1000, maxMs: 15_000 };
 /** How long the chief tries to save the last checkpoint while a disk is full. */
 export const LAST_SAVE_MS = 30 * 60_000;
+/** How long a ps may be silent during the last save and return as the same process: its values are not lost then. */
+const SILENT_PS_MS = 5_000;
 /** The minimum time that the chief waits for the last steps of the other workers. */
 export const LAST_STEPS_MS = 20_000;
 
@@ -149,7 +151,12 @@ export class RetryingSaver {
     try {
       const write = async (signal?: AbortSignal) => {
         await input?.settled(signal);
-        return saver().save(session, path, { mayHide, signal, hold, attempts: isLast ? 1 : undefined });
+        return saver().save(session, path, {
+          mayHide,
+          signal,
+          hold,
+          attempts: isLast && !mayHide ? 1 : undefined,
+        });
       };
       const saved = await (recoveryGuard ? recoveryGuard.during('A save', write) : write());
       this.#failures = 0;
@@ -204,11 +211,13 @@ export class RetryingSaver {
       return true;
     }
     const end = this.#now() + patienceMs;
+    let lostAt: number | undefined;
+    const isPsLost = () => {
+      lostAt = (session.server?.lostPs() ?? []).length === 0 ? undefined : (lostAt ?? this.#now());
+      return lostAt !== undefined && this.#now() - lostAt > SILENT_PS_MS;
+    };
     const mayWait = () =>
-      this.#now() < end &&
-      !signal?.aborted &&
-      cureFor(this.#failure) !== undefined &&
-      (session.server?.lostPs() ?? []).length === 0;
+      this.#now() < end && !signal?.aborted && cureFor(this.#failure) !== undefined && !isPsLost();
     for (let attempt = 0; attempt < attempts || mayWait(); attempt++) {
       if (attempt === attempts) this.#logPatience(session, step, patienceMs);
       const waitMs =
@@ -255,6 +264,7 @@ function cureFor(failure: unknown): string | undefined {
   if (code === 'ENOSPC' || code === 'EDQUOT') return 'free disk space';
   if (code === 'EIO') return 'make the disk work';
   if (isShoalError(failure, 'SHOAL_UNREACHABLE')) return 'make the tasks reach each other';
+  if (isShoalError(failure, 'SHOAL_TIMEOUT')) return 'wait until all tasks answer';
   return undefined;
 }
 

@@ -188,6 +188,12 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   override async end(session: TrainingRunner): Promise<void> {
     this.#retrying.leavesNoMore(session);
     await this.#saving;
+    // Saved before a ps has left: its values are gone, and cannot be read any more.
+    const held = await this.#retrying.held;
+    if (held !== undefined) {
+      for (const listener of this.#listeners) await listener.end?.(session, held);
+      return;
+    }
     const seen = await currentStep(session);
     const last = await readLastStep(session, seen, this.#log);
     const step = last ?? seen;

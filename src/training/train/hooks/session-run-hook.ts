@@ -83,7 +83,7 @@ export class SessionRunHook<R = unknown> {
   end?(session: TrainingRunner): MaybePromise<void>;
   /** How much longer than others its `end` may take; default: 0. @internal */
   readonly endMs?: number;
-  /** Whether its `end` saves a checkpoint, which must contain the last steps of all workers; default: false. @internal */
+  /** Whether its `end` saves a checkpoint, which must contain the last steps of all workers; default: false. */
   readonly savesLast?: boolean;
   /** Leased input that the session opens for this hook. @internal */
   readonly shards?: ShardParts;

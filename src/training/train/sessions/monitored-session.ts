@@ -77,10 +77,12 @@ export class MonitoredSession implements AsyncDisposable {
       hookEndMs: graceMs,
       loopsEndMs: graceMs / 2,
       savesLast: () => hooks.some((hook) => hook.savesLast),
-      endSteps: async () => {
+      endSteps: async (hasFailed) => {
         if (this.#running.size > 0)
           await inTime('Waiting for steps in flight', Promise.allSettled(this.#running));
         ending.finished();
+        // A step that has failed meanwhile: what it has computed must not be saved.
+        if (!hasFailed && this.#failure) throw this.#failure.error;
       },
       close: async () => {
         signal?.removeEventListener('abort', this.#onSignal);

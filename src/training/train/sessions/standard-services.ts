@@ -95,6 +95,12 @@ export class StandardServices {
   /** Saves the last checkpoint; called when training has ended without an error. */
   async end(): Promise<void> {
     const { saveModelSecs, session, writer, signal, log, lastSaveMs } = this.#options;
+    // Saved before a ps has left: its values are gone, and cannot be read any more.
+    const held = await this.#retrying?.held;
+    if (held !== undefined) {
+      writer.addSessionLog('stop', held);
+      return;
+    }
     const step = await this.#step();
     if (saveModelSecs > 0 && this.#retrying) {
       // Without a counter every state has the same number.

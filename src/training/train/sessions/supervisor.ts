@@ -324,8 +324,12 @@ export class Supervisor {
   async stop(): Promise<void> {
     this.coordinator.requestStop();
     if (this.#life) return this.#life.end();
-    await this.coordinator.join([], { ignoreLiveTasks: true });
-    await this.#writers.close();
+    const { stopGraceSecs: stopGracePeriodSecs } = this.#options;
+    try {
+      await this.coordinator.join([], { stopGracePeriodSecs, ignoreLiveTasks: true });
+    } finally {
+      await this.#writers.close();
+    }
   }
 
   #faceOf(): Face {
