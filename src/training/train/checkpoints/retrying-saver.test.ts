@@ -126,6 +126,7 @@ test.each([
   [ofSystem('EDQUOT'), 'free disk space;'],
   [ofSystem('EIO'), 'make the disk work;'],
   [new ShoalError('SHOAL_UNREACHABLE', 'ps/1 does not answer'), 'make the tasks reach each other;'],
+  [new ShoalError('SHOAL_TIMEOUT', 'worker/1 did not pause within 15 s'), 'wait until all tasks answer;'],
 ])('the last save goes on after %s, and says what to do', async (error, advice) => {
   const { lines, saves } = failing(4, error);
   expect(await saves.saveLast(RUNNER, 7, { patienceMs: 60_000 })).toBe(true);

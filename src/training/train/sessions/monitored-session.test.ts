@@ -290,6 +290,31 @@ describe('an error', () => {
     expect(hook.calls).not.toContain('end');
   });
 
+  it('of a run that fails while the session closes prevents the last save and the end of hooks', async () => {
+    class LateFailure extends SessionRunHook {
+      isEnded = false;
+      override async afterRun() {
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        throw new Error('the loss is NaN');
+      }
+      override end() {
+        this.isEnded = true;
+      }
+    }
+    const model = smallModel();
+    const saver = new JsonSaver(model.graph);
+    const hook = new LateFailure();
+    const checkpointDir = space.path();
+    const options = { checkpointDir, scaffold: new Scaffold({ saver }), hooks: [hook] };
+    const session = await MonitoredTrainingSession(optionsOf(model, 5, options));
+    const run = session.run(model.trainOp);
+    const thrown = expect(run).rejects.toThrow('the loss is NaN');
+    await expect(session.close()).rejects.toThrow('the loss is NaN');
+    await thrown;
+    expect(hook.isEnded).toBe(false);
+    expect(saver.saved.map((path) => path.replace(/.*-/, ''))).toEqual(['0']);
+  });
+
   it('of a run that the caller handled is forgotten', async () => {
     const model = broken();
     const hook = new Noting();
