@@ -6,9 +6,9 @@
  */
 
 import { ShoalError } from '../../src/base/errors/errors.js';
-import { type Admission, Admissions } from '../../src/distributed/cluster/agent/admissions.js';
 import { AgentClient } from '../../src/distributed/cluster/agent/agent-client.js';
 import { BlobGuard } from '../../src/distributed/cluster/agent/blobs/blob-access.js';
+import { type Admission, Admissions } from '../../src/distributed/cluster/agent/calls/admissions.js';
 import type { MembershipMessage } from '../../src/distributed/cluster/membership/types.js';
 import type { TaskId } from '../../src/distributed/cluster/spec/task-id.js';
 import { ClusterTask } from '../../src/distributed/cluster/task/cluster-task.js';

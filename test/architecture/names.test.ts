@@ -28,16 +28,7 @@ const LONG_FUNCTIONS = [
   'app/job/running/train-loop.ts trainLoop',
   'app/serving/rest/json-tensor.ts targetOf',
   'app/serving/serve.ts serve',
-  'distributed/cluster/agent/agent.ts startAgent',
-  'distributed/cluster/agent/agent.ts routes',
   'distributed/engine/partition/partition.ts partition',
-  'distributed/engine/partition/stage-graph.ts buildStageGraph',
-  'distributed/engine/run-plan.ts runPlan',
-  'distributed/engine/run-plan.ts',
-  'distributed/store/peers/spread.ts spread',
-  'training/train/sessions/monitored-training-session.ts createSession',
-  'tensorflow/layers/sequence/recurrent.ts recurrent',
-  'tensorflow/layers/sequence/recurrent.ts',
 ];
 
 const program = readSources().filter(({ path }) => !isForTests(path) && !isGenerated(path));

@@ -3,7 +3,7 @@
  * `shoal/cluster`: the specification of a cluster, its configuration and security, device placement, and membership.
  * `Server.start` of `shoal/train` starts a task that computes.
  */
-export type { AgentLimits } from './agent/agent.js';
+export type { AgentLimits } from './agent/agent-options.js';
 export type { BlobAccess, BlobOperation, BlobPolicy, BlobRole } from './agent/blobs/blob-access.js';
 export type { ClusterStatus } from './agent/wire.js';
 export type { Identity as TaskIdentity, MapEntry as MemberEntry } from './membership/map.js';

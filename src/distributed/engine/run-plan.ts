@@ -70,128 +70,177 @@ export function prepareRun(plan: Plan): RunnablePlan {
 
 /** Resolves with the fetched tensors. */
 export function runPlan(
-  { plan, next, uses }: RunnablePlan,
+  runnable: RunnablePlan,
   feeds: readonly Tensor[],
   runnerOf: (task: string) => StageRunner,
-  { what, timeoutMs, signals = [], onEnded, onFailed }: PlanRunOptions,
+  options: PlanRunOptions,
 ): Promise<Tensor[]> {
+  const aborted = options.signals?.find((signal) => signal.aborted);
+  if (aborted) {
+    options.onEnded?.();
+    return Promise.reject(abortError(options.what(), aborted));
+  }
   return new Promise((resolve, reject) => {
-    const aborted = signals.find((signal) => signal.aborted);
-    if (aborted) {
-      onEnded?.();
-      reject(abortError(what(), aborted));
-      return;
-    }
-    const { stages } = plan;
-    const run = nextRun;
-    nextRun = (run + 1) % 2 ** 32;
-    /** A run has one connection to each task: a later one does not have the tensors that the task keeps. */
-    const runners = new Map<string, StageRunner>();
-    const tensors: (Tensor | undefined)[] = [...feeds];
-    const users = [...uses];
-    const missing = stages.map(({ after }) => after.length);
-    const cancels = new Map<number, () => void>();
-    const stopWaiting: (() => void)[] = [];
-    let timer: NodeJS.Timeout | undefined;
-    let left = stages.length;
-    let running = 0;
-    let isOver = false;
-    let onAbandoned: (() => void) | undefined;
-
-    const finish = () => {
-      isOver = true;
-      if (timer !== undefined) clearTimeout(timer);
-      for (const stop of stopWaiting) stop();
-    };
-    const succeed = () => {
-      finish();
-      resolve(plan.fetches.map((tensor) => tensors[tensor] as Tensor));
-      onEnded?.();
-    };
-    const release = (tensor: number) => {
-      users[tensor] = (users[tensor] as number) - 1;
-      if (users[tensor] === 0) tensors[tensor]?.dispose();
-    };
-    const fail = (error: unknown) => {
-      if (isOver) return;
-      finish();
-      for (const cancel of cancels.values()) cancel();
-      if (running > 0) {
-        onFailed?.(
-          new Promise((resolve) => {
-            onAbandoned = resolve;
-          }),
-        );
-      }
-      reject(error);
-    };
-    /** After a failure, when the last stage has ended: no stage will use what is left. */
-    const abandon = () => {
-      if (running > 0) return;
-      for (let tensor = plan.feeds; tensor < tensors.length; tensor++) tensors[tensor]?.dispose();
-      for (const runner of runners.values()) runner.forget?.(run);
-      onAbandoned?.();
-      onEnded?.();
-    };
-    const onAbort = (signal: AbortSignal) => fail(abortError(what(), signal));
-
-    const ended = (at: number, error: ShoalError | undefined, outputs: readonly (Tensor | undefined)[]) => {
-      running -= 1;
-      cancels.delete(at);
-      const { inputs, outputs: numbers } = stages[at] as Stage;
-      for (const tensor of inputs) release(tensor);
-      if (isOver || error) {
-        for (const output of outputs) output?.dispose();
-        if (error) fail(error);
-        abandon();
-        return;
-      }
-      outputs.forEach((output, i) => {
-        tensors[numbers[i] as number] = output;
-      });
-      left -= 1;
-      if (left === 0) {
-        succeed();
-        return;
-      }
-      for (const later of next[at] as readonly number[]) {
-        missing[later] = (missing[later] as number) - 1;
-        if (missing[later] === 0 && !isOver) start(later);
-      }
-    };
-
-    const start = (at: number) => {
-      const stage = stages[at] as Stage;
-      running += 1;
-      let isDone = false;
-      try {
-        const inputs = stage.inputs.map((tensor) => tensors[tensor]);
-        const runner = runners.get(stage.task) ?? runnerOf(stage.task);
-        runners.set(stage.task, runner);
-        const done: StageEnded = (error, outputs) => {
-          isDone = true;
-          ended(at, error, outputs);
-        };
-        const cancel = runner.start(stage, inputs, timeoutMs, done, run);
-        if (cancel && !isDone) cancels.set(at, cancel);
-      } catch (error) {
-        if (isDone) throw error;
-        running -= 1;
-        fail(error);
-        abandon();
-      }
-    };
-
-    for (const signal of signals) stopWaiting.push(onAborted(signal, onAbort));
-    if (timeoutMs !== undefined && timeoutMs + GRACE_MS <= LONGEST_TIMER_MS) {
-      timer = setTimeout(() => fail(deadlineError(what(), timeoutMs)), timeoutMs + GRACE_MS);
-    }
-    if (left === 0) {
-      succeed();
-      return;
-    }
-    for (let at = 0; at < stages.length && !isOver; at++) if (stages[at]?.after.length === 0) start(at);
+    new PlanRun(runnable, feeds, runnerOf, options, { resolve, reject }).begin();
   });
+}
+
+interface Settle {
+  readonly resolve: (fetched: Tensor[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** One run of a plan. It is over when it has settled; it is abandoned when no stage of a failed run is running. */
+class PlanRun {
+  readonly #plan: Plan;
+  readonly #next: RunnablePlan['next'];
+  readonly #runnerOf: (task: string) => StageRunner;
+  readonly #options: PlanRunOptions;
+  readonly #settle: Settle;
+  readonly #number: number;
+  /** A run has one connection to each task: a later one does not have the tensors that the task keeps. */
+  readonly #runners = new Map<string, StageRunner>();
+  readonly #tensors: (Tensor | undefined)[];
+  /** How many stages will still use each tensor. */
+  readonly #users: number[];
+  /** How many stages each stage still waits for. */
+  readonly #missing: number[];
+  readonly #cancels = new Map<number, () => void>();
+  readonly #stopWaiting: (() => void)[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #left: number;
+  #running = 0;
+  #isOver = false;
+  #onAbandoned: (() => void) | undefined;
+
+  constructor(
+    { plan, next, uses }: RunnablePlan,
+    feeds: readonly Tensor[],
+    runnerOf: (task: string) => StageRunner,
+    options: PlanRunOptions,
+    settle: Settle,
+  ) {
+    this.#plan = plan;
+    this.#next = next;
+    this.#runnerOf = runnerOf;
+    this.#options = options;
+    this.#settle = settle;
+    this.#number = nextRun;
+    nextRun = (nextRun + 1) % 2 ** 32;
+    this.#tensors = [...feeds];
+    this.#users = [...uses];
+    this.#missing = plan.stages.map(({ after }) => after.length);
+    this.#left = plan.stages.length;
+  }
+
+  begin(): void {
+    const { what, timeoutMs, signals = [] } = this.#options;
+    const onAbort = (signal: AbortSignal) => this.#fail(abortError(what(), signal));
+    for (const signal of signals) this.#stopWaiting.push(onAborted(signal, onAbort));
+    if (timeoutMs !== undefined && timeoutMs + GRACE_MS <= LONGEST_TIMER_MS) {
+      const expire = () => this.#fail(deadlineError(what(), timeoutMs));
+      this.#timer = setTimeout(expire, timeoutMs + GRACE_MS);
+    }
+    if (this.#left === 0) {
+      this.#succeed();
+      return;
+    }
+    const { stages } = this.#plan;
+    for (let at = 0; at < stages.length && !this.#isOver; at++) {
+      if (stages[at]?.after.length === 0) this.#start(at);
+    }
+  }
+
+  #start(at: number): void {
+    const stage = this.#plan.stages[at] as Stage;
+    this.#running += 1;
+    let isDone = false;
+    try {
+      const inputs = stage.inputs.map((tensor) => this.#tensors[tensor]);
+      const runner = this.#runners.get(stage.task) ?? this.#runnerOf(stage.task);
+      this.#runners.set(stage.task, runner);
+      const done: StageEnded = (error, outputs) => {
+        isDone = true;
+        this.#ended(at, error, outputs);
+      };
+      const cancel = runner.start(stage, inputs, this.#options.timeoutMs, done, this.#number);
+      if (cancel && !isDone) this.#cancels.set(at, cancel);
+    } catch (error) {
+      if (isDone) throw error;
+      this.#running -= 1;
+      this.#fail(error);
+      this.#abandon();
+    }
+  }
+
+  #ended(at: number, error: ShoalError | undefined, outputs: readonly (Tensor | undefined)[]): void {
+    this.#running -= 1;
+    this.#cancels.delete(at);
+    const { inputs, outputs: numbers } = this.#plan.stages[at] as Stage;
+    for (const tensor of inputs) this.#release(tensor);
+    if (this.#isOver || error) {
+      for (const output of outputs) output?.dispose();
+      if (error) this.#fail(error);
+      this.#abandon();
+      return;
+    }
+    outputs.forEach((output, i) => {
+      this.#tensors[numbers[i] as number] = output;
+    });
+    this.#left -= 1;
+    if (this.#left === 0) {
+      this.#succeed();
+      return;
+    }
+    for (const later of this.#next[at] as readonly number[]) {
+      const missing = (this.#missing[later] as number) - 1;
+      this.#missing[later] = missing;
+      if (missing === 0 && !this.#isOver) this.#start(later);
+    }
+  }
+
+  #release(tensor: number): void {
+    const users = (this.#users[tensor] as number) - 1;
+    this.#users[tensor] = users;
+    if (users === 0) this.#tensors[tensor]?.dispose();
+  }
+
+  #succeed(): void {
+    this.#finish();
+    this.#settle.resolve(this.#plan.fetches.map((tensor) => this.#tensors[tensor] as Tensor));
+    this.#options.onEnded?.();
+  }
+
+  #fail(error: unknown): void {
+    if (this.#isOver) return;
+    this.#finish();
+    for (const cancel of this.#cancels.values()) cancel();
+    if (this.#running > 0) {
+      this.#options.onFailed?.(
+        new Promise((resolve) => {
+          this.#onAbandoned = resolve;
+        }),
+      );
+    }
+    this.#settle.reject(error);
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    for (const stop of this.#stopWaiting) stop();
+  }
+
+  /** After a failure, when the last stage has ended: no stage will use what is left. */
+  #abandon(): void {
+    if (this.#running > 0) return;
+    for (let tensor = this.#plan.feeds; tensor < this.#tensors.length; tensor++) {
+      this.#tensors[tensor]?.dispose();
+    }
+    for (const runner of this.#runners.values()) runner.forget?.(this.#number);
+    this.#onAbandoned?.();
+    this.#options.onEnded?.();
+  }
 }
 
 function deadlineError(what: string, timeoutMs: number): ShoalError {

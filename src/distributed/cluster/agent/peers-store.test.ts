@@ -24,7 +24,7 @@ import { ClusterSpec } from '../spec/cluster-spec.js';
 import { taskId } from '../spec/task-id.js';
 import { type ClusterTask, joinCluster } from '../task/cluster-task.js';
 import { peersOf, placeOf, taskAt } from '../task/peers.js';
-import { AGENT_LIMITS } from './agent.js';
+import { AGENT_LIMITS } from './agent-options.js';
 
 const PATIENCE_MS = 30_000;
 

@@ -18,8 +18,8 @@ import { describeError, invalid, ShoalError } from '../../../base/errors/errors.
 import type { Log } from '../../../base/text/log.js';
 import type { Identity } from '../membership/map.js';
 import type { TaskId } from '../spec/task-id.js';
-import type { Admission, Admissions } from './admissions.js';
 import { callerOf } from './blobs/blob-access.js';
+import type { Admission, Admissions } from './calls/admissions.js';
 import { OrderName, validated } from './wire.js';
 
 /** The header of the response that names the responding task. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { described } from '../../../../test/described.js';
 import { describeError } from '../../../base/errors/errors.js';
-import type { AgentOptions } from '../agent/agent.js';
+import type { AgentOptions } from '../agent/agent-options.js';
 import { BodyBudget, TooManyBytesError } from '../agent/blobs/body-budget.js';
 import { joinCluster } from '../task/cluster-task.js';
 import { self, type TestAgent, testAgent } from '../testing/agents.js';

@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import type { ShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
-import type { AgentLimits } from '../agent/agent.js';
+import type { AgentLimits } from '../agent/agent-options.js';
 import type { BlobPolicy } from '../agent/blobs/blob-access.js';
 import type { MembershipSettings } from '../membership/types.js';
 import type { ClusterSpec } from '../spec/cluster-spec.js';

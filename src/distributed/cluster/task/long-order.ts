@@ -6,7 +6,7 @@
 import { setMaxListeners } from 'node:events';
 import * as v from 'valibot';
 import { ShoalError } from '../../../base/errors/errors.js';
-import type { OrderHandler } from '../agent/agent.js';
+import type { OrderHandler } from '../agent/agent-options.js';
 import { validated } from '../agent/wire.js';
 import type { Identity } from '../membership/map.js';
 import type { TaskId } from '../spec/task-id.js';

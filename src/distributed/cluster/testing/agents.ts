@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Agent, type AgentHooks, type AgentOptions, startAgent } from '../agent/agent.js';
+import { type Agent, startAgent } from '../agent/agent.js';
 import { AgentClient } from '../agent/agent-client.js';
+import type { AgentHooks, AgentOptions } from '../agent/agent-options.js';
 import { formatAddress } from '../spec/address.js';
 import type { Security } from '../spec/security.js';
 import { taskId } from '../spec/task-id.js';

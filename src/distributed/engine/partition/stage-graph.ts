@@ -49,105 +49,125 @@ export interface StageGraphOptions {
   readonly versions: GraphDef['versions'];
 }
 
-export function buildStageGraph(parts: StageGraphOptions): StageGraph {
-  const { ops, exported, needed } = parts;
-  const own = new Set(ops);
-  const nodes: NodeDef[] = [];
-  const copied = new Set<Operation>();
-  const used = new Set<Operation>();
-  const incoming = new Map<
-    Output,
-    { readonly name: string; readonly entry: Incoming; readonly placeholder: string }
-  >();
-  // Any of them may be copied into the stage.
-  const names = new Set(needed.ops.map(({ name }) => name));
-  const fresh = (base: string) => {
-    let name = base;
-    for (let n = 1; names.has(name); n++) name = `${base}.${n}`;
-    names.add(name);
-    return name;
-  };
+export function buildStageGraph(options: StageGraphOptions): StageGraph {
+  return new StageGraphBuilder(options).build();
+}
 
-  const inputName = (input: Output, consumer: Operation): string => {
+/** A tensor from outside, by the placeholder that is fed and the node that has its value. */
+interface Argument {
+  readonly name: string;
+  readonly entry: Incoming;
+  readonly placeholder: string;
+}
+
+class StageGraphBuilder {
+  readonly #options: StageGraphOptions;
+  readonly #own: ReadonlySet<Operation>;
+  readonly #nodes: NodeDef[] = [];
+  readonly #copied = new Set<Operation>();
+  readonly #used = new Set<Operation>();
+  readonly #arguments = new Map<Output, Argument>();
+  readonly #names: Set<string>;
+
+  constructor(options: StageGraphOptions) {
+    this.#options = options;
+    this.#own = new Set(options.ops);
+    // Any of them may be copied into the stage.
+    this.#names = new Set(options.needed.ops.map(({ name }) => name));
+  }
+
+  build(): StageGraph {
+    const { ops, exported, needed, source, versions } = this.#options;
+    for (const op of ops) this.#add(op, needed.waitsFor(op));
+    const outputs = exported.map((one, at) => this.#export(one, at));
+    const targets = ops.filter((op) => !this.#used.has(op)).map(({ name }) => name);
+    const library = functionsOf(this.#nodes, source);
+    const graph = create(GraphDefSchema, { node: this.#nodes, versions, library });
+    const arguments_ = [...this.#arguments.values()];
+    return {
+      bytes: toBinary(GraphDefSchema, graph),
+      incoming: arguments_.map(({ entry }) => entry),
+      inputs: arguments_.map(({ placeholder }) => placeholder),
+      outputs,
+      targets,
+    };
+  }
+
+  #add(op: Operation, controls: Iterable<Operation>): void {
+    const def = localNode(op);
+    const inputs = op.inputs.map((input) => this.#inputName(input, op));
+    const after = Array.from(controls).filter((control) => this.#own.has(control));
+    for (const control of after) this.#used.add(control);
+    this.#nodes.push({ ...def, input: [...inputs, ...after.map(({ name }) => `^${name}`)] });
+  }
+
+  #copy(op: Operation): void {
+    if (this.#copied.has(op)) return;
+    this.#copied.add(op);
+    this.#add(op, []);
+  }
+
+  #inputName(input: Output, consumer: Operation): string {
+    const { needed, task, taskOf } = this.#options;
     const { op, index } = input;
     if (!needed.isFed(input)) {
-      if (own.has(op)) {
-        used.add(op);
+      if (this.#own.has(op)) {
+        this.#used.add(op);
         return `${op.name}:${index}`;
       }
       if (needed.isCopied(op)) {
-        if (isHandle(op) && parts.taskOf(op) !== parts.task)
-          throw cannotDivide(consumer, `it reads '${op.name}', which is on ${parts.taskOf(op)}`);
-        copy(op);
+        if (isHandle(op) && taskOf(op) !== task)
+          throw cannotDivide(consumer, `it reads '${op.name}', which is on ${taskOf(op)}`);
+        this.#copy(op);
         return `${op.name}:${index}`;
       }
       if (input.dtype !== 'resource' && isHandleEdge(input, consumer))
         throw cannotDivide(consumer, `it uses a reference to '${op.name}' from another stage`);
     }
-    return argument(input, consumer);
-  };
+    return this.#argument(input, consumer);
+  }
 
-  const argument = (input: Output, consumer: Operation): string => {
-    const known = incoming.get(input);
+  /** The name of the node with the value of a tensor from outside. */
+  #argument(input: Output, consumer: Operation): string {
+    const known = this.#arguments.get(input);
     if (known) return known.name;
-    const at = incoming.size;
-    const entry = parts.incoming(input, consumer);
-    const placeholder = fresh(`input.${at}`);
+    const at = this.#arguments.size;
+    const entry = this.#options.incoming(input, consumer);
+    const placeholder = this.#fresh(`input.${at}`);
     const { dtype, shape } = entry.serialized ? { dtype: 'string' as const, shape: [] } : input;
-    nodes.push(
-      node(placeholder, 'Placeholder', [], { dtype: typeAttr(dtypeNumber(dtype)), shape: shapeAttr(shape) }),
-    );
+    const add = (name: string, op: string, inputs: string[], attr: NodeDef['attr']) => {
+      this.#nodes.push(node(name, op, inputs, attr));
+      return name;
+    };
+    add(placeholder, 'Placeholder', [], { dtype: typeAttr(dtypeNumber(dtype)), shape: shapeAttr(shape) });
     let name = placeholder;
     if (entry.serialized) {
-      name = fresh(`parsed.${at}`);
-      nodes.push(node(name, 'ParseTensor', [placeholder], { out_type: typeAttr(dtypeNumber(input.dtype)) }));
+      const attr = { out_type: typeAttr(dtypeNumber(input.dtype)) };
+      name = add(this.#fresh(`parsed.${at}`), 'ParseTensor', [placeholder], attr);
     } else if (input.dtype === 'string') {
       // The memory of a fed string is freed after the run, but queues and tables keep what they get: they need a copy.
-      name = fresh(`owned.${at}`);
-      nodes.push(node(name, 'StringJoin', [placeholder], { N: intAttr(1) }));
+      name = add(this.#fresh(`owned.${at}`), 'StringJoin', [placeholder], { N: intAttr(1) });
     }
-    incoming.set(input, { name, entry, placeholder });
+    this.#arguments.set(input, { name, entry, placeholder });
     return name;
-  };
+  }
 
-  const add = (op: Operation, controls: Iterable<Operation>): void => {
-    const def = localNode(op);
-    const inputs = op.inputs.map((input) => inputName(input, op));
-    const after = Array.from(controls).filter((control) => own.has(control));
-    for (const control of after) used.add(control);
-    nodes.push({ ...def, input: [...inputs, ...after.map(({ name }) => `^${name}`)] });
-  };
-
-  const copy = (op: Operation): void => {
-    if (copied.has(op)) return;
-    copied.add(op);
-    add(op, []);
-  };
-
-  for (const op of ops) add(op, needed.waitsFor(op));
-
-  const outputs = exported.map(({ output, serialized }, at) => {
-    used.add(output.op);
+  /** The name of an output as other stages or the caller get it. */
+  #export({ output, serialized }: Incoming, at: number): string {
+    this.#used.add(output.op);
     if (!serialized) return output.name;
-    const name = fresh(`serialized.${at}`);
-    nodes.push(node(name, 'SerializeTensor', [output.name], { T: typeAttr(dtypeNumber(output.dtype)) }));
+    const name = this.#fresh(`serialized.${at}`);
+    const attr = { T: typeAttr(dtypeNumber(output.dtype)) };
+    this.#nodes.push(node(name, 'SerializeTensor', [output.name], attr));
     return `${name}:0`;
-  });
-  const targets = ops.filter((op) => !used.has(op)).map(({ name }) => name);
-  const library = functionsOf(nodes, parts.source);
-  const graph = create(GraphDefSchema, {
-    node: nodes,
-    versions: parts.versions,
-    library,
-  });
-  const arguments_ = [...incoming.values()];
-  return {
-    bytes: toBinary(GraphDefSchema, graph),
-    incoming: arguments_.map(({ entry }) => entry),
-    inputs: arguments_.map(({ placeholder }) => placeholder),
-    outputs,
-    targets,
-  };
+  }
+
+  #fresh(base: string): string {
+    let name = base;
+    for (let n = 1; this.#names.has(name); n++) name = `${base}.${n}`;
+    this.#names.add(name);
+    return name;
+  }
 }
 
 /** The op without its place in the cluster, and with the name of its resource spelled out. */

@@ -31,96 +31,136 @@ interface Failure {
 const STALL_MS = 30_000;
 const UNDO_MS = 5000;
 
-export async function spread(
-  { peers, directory, chosen, spare, wanted }: Spreading,
+export function spread(
+  spreading: Spreading,
   name: string,
   source: BlobSource | Uint8Array,
   options: PutOptions,
 ): Promise<PutResult> {
-  const { timeoutMs = STALL_MS, orderedBy } = options;
-  const what = `writing blob ${name}`;
-  const from = sourceOf(source);
-  const size = source instanceof Uint8Array ? source.byteLength : options.size;
-  const stop = new AbortController();
-  const signal = anyOf(options.signal, stop.signal);
-  const sum = new Sum(options.crc32c);
-  const substitutes = [...spare];
-  const failures: Failure[] = [];
-  let refusal: PeerRefusal | undefined;
+  return new Spread(spreading, name, source, options).write();
+}
 
-  const send = async (place: string): Promise<string | undefined> => {
-    const pass = new WatchedSource(from, timeoutMs);
+class Spread {
+  readonly #to: Spreading;
+  readonly #name: string;
+  readonly #options: PutOptions;
+  readonly #timeoutMs: number;
+  readonly #from: BlobSource;
+  readonly #size: number | undefined;
+  readonly #stop = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #sum: Sum;
+  readonly #substitutes: PeerMember[];
+  readonly #failures: Failure[] = [];
+  #refusal: PeerRefusal | undefined;
+
+  constructor(to: Spreading, name: string, source: BlobSource | Uint8Array, options: PutOptions) {
+    this.#to = to;
+    this.#name = name;
+    this.#options = options;
+    this.#timeoutMs = options.timeoutMs ?? STALL_MS;
+    this.#from = sourceOf(source);
+    this.#size = source instanceof Uint8Array ? source.byteLength : options.size;
+    this.#signal = anyOf(options.signal, this.#stop.signal);
+    this.#sum = new Sum(options.crc32c);
+    this.#substitutes = [...to.spare];
+  }
+
+  async write(): Promise<PutResult> {
+    const { peers, chosen, wanted } = this.#to;
+    const copies = Promise.all(chosen.map(({ place }) => this.#copy(place)));
+    const held = async () => (await copies).filter((place) => place !== undefined);
+    let staged: StagedBlob | undefined;
     try {
-      await peers.blobs(place).write(name, pass.open, {
-        size,
-        signal: anyOf(signal, pass.signal),
+      staged = await this.#stage();
+      const places = await held();
+      this.#check(places);
+      await staged.commit();
+      return {
+        published: true,
+        size: staged.size,
+        crc32c: staged.crc32c,
+        places: [peers.self, ...places],
+        shortfall: wanted - places.length,
+        readBack: staged.isReadBack ? [peers.self] : [],
+      };
+    } catch (error) {
+      this.#sum.fail(error);
+      this.#stop.abort(error);
+      await Promise.all([staged?.discard(), held().then((places) => this.#remove(places))]);
+      throw this.#refusal ?? error;
+    }
+  }
+
+  /** Sends to a place, or to a substitute; returns where the copy is. */
+  async #copy(place: string): Promise<string | undefined> {
+    let done = await this.#send(place);
+    while (done === undefined && !this.#signal.aborted) {
+      const other = this.#substitutes.shift();
+      if (!other) break;
+      done = await this.#send(other.place);
+    }
+    return done;
+  }
+
+  async #send(place: string): Promise<string | undefined> {
+    const pass = new WatchedSource(this.#from, this.#timeoutMs);
+    try {
+      await this.#to.peers.blobs(place).write(this.#name, pass.open, {
+        size: this.#size,
+        signal: anyOf(this.#signal, pass.signal),
         // The pass times out first, with a more specific error.
-        timeoutMs: 2 * timeoutMs,
-        crc32c: () => pass.waitFor(sum.complete),
-        orderedBy,
+        timeoutMs: 2 * this.#timeoutMs,
+        crc32c: () => pass.waitFor(this.#sum.complete),
+        orderedBy: this.#options.orderedBy,
       });
       return place;
     } catch (error) {
-      failures.push({ place, error: pass.signal.aborted ? pass.signal.reason : error });
+      this.#failures.push({ place, error: pass.signal.aborted ? pass.signal.reason : error });
       if (error instanceof PeerRefusal) {
-        refusal ??= error;
-        stop.abort(error);
+        this.#refusal ??= error;
+        this.#stop.abort(error);
       }
       return undefined;
     } finally {
       pass.close();
     }
-  };
-  const copies = Promise.all(
-    chosen.map(async ({ place }) => {
-      let done = await send(place);
-      while (done === undefined && !signal.aborted) {
-        const other = substitutes.shift();
-        if (!other) break;
-        done = await send(other.place);
-      }
-      return done;
-    }),
-  );
-  const held = async () => (await copies).filter((place) => place !== undefined);
-  const undo = async () => {
-    const gone = (await held()).map((place) => peers.blobs(place).remove(name, { timeoutMs: UNDO_MS }));
-    // The original error is reported. No manifest refers to a copy that cannot be removed.
-    await Promise.allSettled(gone);
-  };
+  }
 
-  let staged: StagedBlob | undefined;
-  try {
-    const chunks = sum.of(guarded(from(0), what, { signal, timeoutMs }));
-    const { readBack, lasting } = options;
-    staged = await directory.stage(name, chunks, {
-      signal,
-      timeoutMs,
-      size,
-      crc32c: () => sum.soFar,
+  /** Writes the own copy, without publishing it. */
+  #stage(): Promise<StagedBlob> {
+    const bounds = { signal: this.#signal, timeoutMs: this.#timeoutMs };
+    const chunks = this.#sum.of(guarded(this.#from(0), this.#what, bounds));
+    const { readBack, lasting, orderedBy } = this.#options;
+    return this.#to.directory.stage(this.#name, chunks, {
+      ...bounds,
+      size: this.#size,
+      crc32c: () => this.#sum.soFar,
       readBack,
       lasting,
       orderedBy,
     });
-    const places = await held();
-    throwIfAborted(what, options.signal);
-    if (refusal) throw refusal;
-    checkOwn(peers, name, orderedBy);
-    if (chosen.length > 0 && places.length === 0) throw noReplica(name, failures);
-    await staged.commit();
-    return {
-      published: true,
-      size: staged.size,
-      crc32c: staged.crc32c,
-      places: [peers.self, ...places],
-      shortfall: wanted - places.length,
-      readBack: staged.isReadBack ? [peers.self] : [],
-    };
-  } catch (error) {
-    sum.fail(error);
-    stop.abort(error);
-    await Promise.all([staged?.discard(), undo()]);
-    throw refusal ?? error;
+  }
+
+  /** Throws why the blob may not be published. */
+  #check(places: readonly string[]): void {
+    const { peers, chosen } = this.#to;
+    throwIfAborted(this.#what, this.#options.signal);
+    if (this.#refusal) throw this.#refusal;
+    checkOwn(peers, this.#name, this.#options.orderedBy);
+    if (chosen.length > 0 && places.length === 0) throw noReplica(this.#name, this.#failures);
+  }
+
+  async #remove(places: readonly string[]): Promise<void> {
+    const gone = places.map((place) =>
+      this.#to.peers.blobs(place).remove(this.#name, { timeoutMs: UNDO_MS }),
+    );
+    // The original error is reported. No manifest refers to a copy that cannot be removed.
+    await Promise.allSettled(gone);
+  }
+
+  get #what(): string {
+    return `writing blob ${this.#name}`;
   }
 }
 

@@ -152,84 +152,93 @@ function recurrent(
   options: RecurrentOptions,
   { keepsAll = false }: KeepsAll,
 ): RecurrentResult {
-  const { layer, gates } = cell;
-  checkCount(layer, 'units', units);
+  checkCount(cell.layer, 'units', units);
   const given = asOutput(inputs);
-  checkRank(layer, given, 3);
-  const features = knownSize(layer, given, -1);
-  const {
-    goBackwards = false,
-    dropout: rate = 0,
-    recurrentDropout = 0,
-    training = false,
-    useBias = true,
-  } = options;
+  checkRank(cell.layer, given, 3);
+  const features = knownSize(cell.layer, given, -1);
+  const { recurrentDropout = 0, training = false } = options;
   return layerScope(given, cell.scope, options, () => {
-    const make = (
-      name: string,
-      shape: readonly number[],
-      key: 'kernel' | 'recurrent' | 'bias',
-      fallback?: Initializer,
-    ) =>
-      weight(name, {
-        shape,
-        dtype: given.dtype,
-        trainable: options.trainable,
-        initializer: options[`${key}Initializer`] ?? fallback,
-        regularizer: options[`${key}Regularizer`],
-      }).toOutput();
-    const width = gates * units;
-    const kernel = make('kernel', [features, width], 'kernel');
-    const recurrentKernel = make('recurrent_kernel', [units, width], 'recurrent', orthogonal());
-    const biasShape = cell.hasStateBias ? [2, width] : [width];
-    const bias = useBias
-      ? cell.biasInitializer
-        ? weight('bias', {
-            shape: biasShape,
-            dtype: given.dtype,
-            trainable: options.trainable,
-            initializer: cell.biasInitializer,
-            regularizer: options.biasRegularizer,
-          }).toOutput()
-        : make('bias', biasShape, 'bias', zerosInitializer())
-      : undefined;
-    const row = (at: number) =>
-      bias && cell.hasStateBias ? reshape(slice(bias, [at, 0], [1, -1]), [-1]) : bias;
+    const weights = cellWeights(cell, given, features, units, options);
     const sizes = raw.shape(given);
     const batch = slice(sizes, [0], [1]).reshape([]);
-    let x = given;
-    if (training && rate > 0) {
-      const noiseShape = stack([batch, 1, features]);
-      x = dropout(x, { rate, training, noiseShape });
-    }
-    if (goBackwards) x = reverse(x, [1]);
-    const mask = options.mask && goBackwards ? reverse(options.mask, [1]) : options.mask;
-    const known = given.shape as readonly (number | null)[];
-    const product = matMul(reshape(x, [-1, features]), kernel);
-    const own = row(0);
-    const steps = reshape(
-      own ? biasAdd(product, own) : product,
-      concat([slice(sizes, [0], [2]), [width]], 0),
-    );
-    const zeros = () =>
-      fill(stack([batch, units]), asOutput(0, given.dtype)).setShape([known[0] ?? null, units]);
+    const [knownBatch = null, knownSteps = null] = given.shape as readonly (number | null)[];
+    const width = cell.gates * units;
+    const x = preparedInput(given, batch, features, options);
+    const product = matMul(reshape(x, [-1, features]), weights.kernel);
+    const biased = weights.bias ? biasAdd(product, weights.bias) : product;
+    const steps = reshape(biased, concat([slice(sizes, [0], [2]), [width]], 0));
+    const zeros = () => fill(stack([batch, units]), asOutput(0, given.dtype)).setShape([knownBatch, units]);
     const state = options.initialState ?? Array.from({ length: cell.states }, zeros);
     if (state.length !== cell.states)
-      throw invalid(`Layer ${layer} has ${cell.states} states; it got ${state.length} initial ones`);
+      throw invalid(`Layer ${cell.layer} has ${cell.states} states; it got ${state.length} initial ones`);
     const kept =
       training && recurrentDropout > 0
         ? dropout(raw.onesLike(state[0] as Output), { rate: recurrentDropout, training })
         : undefined;
-    const weights: StepWeights = { kernel: recurrentKernel, bias: cell.hasStateBias ? row(1) : undefined };
     return scan({
-      inputs: transpose(steps.setShape([known[0] ?? null, known[1] ?? null, width]), [1, 0, 2]),
-      mask,
-      state: state.map((one) => one.setShape([known[0] ?? null, units])),
+      inputs: transpose(steps.setShape([knownBatch, knownSteps, width]), [1, 0, 2]),
+      mask: options.mask && options.goBackwards ? reverse(options.mask, [1]) : options.mask,
+      state: state.map((one) => one.setShape([knownBatch, units])),
       step: (input, [h, ...others]) =>
-        cell.step(input, [kept ? mul(h as Output, kept) : (h as Output), ...others], weights),
+        cell.step(input, [kept ? mul(h as Output, kept) : (h as Output), ...others], weights.step),
       keepsAll,
     });
   });
+}
+
+interface CellWeights {
+  readonly kernel: Output;
+  /** What is added to the inputs. */
+  readonly bias: Output | undefined;
+  readonly step: StepWeights;
+}
+
+function cellWeights(
+  cell: Cell,
+  { dtype }: Output,
+  features: number,
+  units: number,
+  options: RecurrentOptions,
+): CellWeights {
+  const width = cell.gates * units;
+  const make = (
+    name: string,
+    shape: readonly number[],
+    key: 'kernel' | 'recurrent' | 'bias',
+    initializer: RecurrentOptions['kernelInitializer'],
+  ) =>
+    weight(name, {
+      shape,
+      dtype,
+      trainable: options.trainable,
+      initializer,
+      regularizer: options[`${key}Regularizer`],
+    }).toOutput();
+  const kernel = make('kernel', [features, width], 'kernel', options.kernelInitializer);
+  const recurrentInitializer = options.recurrentInitializer ?? orthogonal();
+  const recurrentKernel = make('recurrent_kernel', [units, width], 'recurrent', recurrentInitializer);
+  if (options.useBias === false)
+    return { kernel, bias: undefined, step: { kernel: recurrentKernel, bias: undefined } };
+  const biasInitializer = cell.biasInitializer ?? options.biasInitializer ?? zerosInitializer();
+  if (!cell.hasStateBias) {
+    const bias = make('bias', [width], 'bias', biasInitializer);
+    return { kernel, bias, step: { kernel: recurrentKernel, bias: undefined } };
+  }
+  const both = make('bias', [2, width], 'bias', biasInitializer);
+  const row = (at: number) => reshape(slice(both, [at, 0], [1, -1]), [-1]);
+  return { kernel, bias: row(0), step: { kernel: recurrentKernel, bias: row(1) } };
+}
+
+/** The input with its dropout, which is the same in all steps, and in the order of the loop. */
+function preparedInput(
+  given: Output,
+  batch: Output,
+  features: number,
+  { dropout: rate = 0, training = false, goBackwards = false }: RecurrentOptions,
+): Output {
+  const noiseShape = () => stack([batch, 1, features]);
+  const x = training && rate > 0 ? dropout(given, { rate, training, noiseShape: noiseShape() }) : given;
+  return goBackwards ? reverse(x, [1]) : x;
 }
 
 /** The bias of the forget gate, the second of four, is 1. */

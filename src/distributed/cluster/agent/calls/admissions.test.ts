@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { taskId } from '../spec/task-id.js';
+import { taskId } from '../../spec/task-id.js';
 import { Admissions } from './admissions.js';
 
 const self = taskId('ps', 0);

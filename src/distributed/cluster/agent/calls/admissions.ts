@@ -3,10 +3,10 @@
  * for it. When a later process of the same task is known, the work of its predecessors is ended, and the successor's
  * work begins when that is over. So nothing that was accepted from a process changes state after its successor has begun.
  */
-import { ShoalError } from '../../../base/errors/errors.js';
-import { isReplacedBy, REPLACED } from '../membership/fence.js';
-import type { Identity } from '../membership/map.js';
-import type { TaskId } from '../spec/task-id.js';
+import { ShoalError } from '../../../../base/errors/errors.js';
+import { isReplacedBy, REPLACED } from '../../membership/fence.js';
+import type { Identity } from '../../membership/map.js';
+import type { TaskId } from '../../spec/task-id.js';
 
 /** `stream`: work that also ends when its process is lost. */
 export type WorkKind = 'call' | 'stream';
