@@ -1,6 +1,7 @@
 /** The interface of callbacks, and what those that watch a value have in common. */
 import { invalid } from '../../../base/errors/errors.js';
 import type { Tensor, TensorLike } from '../../../tensorflow/tensor/tensor.js';
+import { isBetter, type Mode, modeOf } from '../../../training/train/hooks/metric-comparison.js';
 import type { MaybePromise } from '../../../training/train/hooks/session-run-hook.js';
 
 /** The loss and the metrics, by name; those of the validation begin with `val_`. */
@@ -47,25 +48,23 @@ export interface MonitorOptions {
   readonly mode?: 'min' | 'max';
 }
 
-const HIGHER = /(accuracy|acc|auc|precision|recall|topk|top_k|cosinesimilarity)$/i;
-
-/** The best value of what is watched. */
+/** What is watched, and its best value. */
 export class Monitor {
   readonly name: string;
-  readonly #minDelta: number;
-  readonly #sign: 1 | -1;
-  #best: number | undefined;
+  readonly minDelta: number;
+  readonly mode: Mode;
+  #best = Number.NaN;
 
   constructor({ monitor = 'val_loss', minDelta = 0, mode }: MonitorOptions) {
     if (mode !== undefined && mode !== 'min' && mode !== 'max')
       throw invalid(`mode of a callback must be 'min' or 'max'; it is '${mode}'`);
     this.name = monitor;
-    this.#minDelta = minDelta;
-    this.#sign = (mode ?? (HIGHER.test(monitor) ? 'max' : 'min')) === 'max' ? 1 : -1;
+    this.minDelta = minDelta;
+    this.mode = mode ?? modeOf(monitor);
   }
 
-  reset(best?: number): void {
-    this.#best = best;
+  reset(): void {
+    this.#best = Number.NaN;
   }
 
   read(logs: Logs): number {
@@ -79,8 +78,7 @@ export class Monitor {
   /** Whether the value is the best so far. */
   improves(logs: Logs): boolean {
     const value = this.read(logs);
-    const gain = this.#best === undefined ? Number.POSITIVE_INFINITY : this.#sign * (value - this.#best);
-    if (!(gain > this.#minDelta)) return false;
+    if (!isBetter(value, this.#best, this.mode, this.minDelta)) return false;
     this.#best = value;
     return true;
   }

@@ -1,6 +1,7 @@
 /** Callbacks of `fit`. */
 import { invalid } from '../../../base/errors/errors.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
+import { NO_VALUES, nextValue } from '../../../training/train/hooks/metric-comparison.js';
 import { type FitCallback, Monitor, type MonitorOptions } from './callback.js';
 
 export type { FitCallback, FitControl, FittedModel, Logs, MonitorOptions } from './callback.js';
@@ -33,24 +34,23 @@ export interface FitEarlyStoppingOptions extends MonitorOptions {
 export function earlyStopping(options: FitEarlyStoppingOptions = {}): FitCallback {
   const { patience = 0, baseline, restoreBestWeights = false, startFromEpoch = 0 } = options;
   const monitor = new Monitor(options);
-  let waited = 0;
+  const rule = { mode: monitor.mode, minDelta: monitor.minDelta, patience };
+  let watched = NO_VALUES;
   let best: Readonly<Record<string, Tensor>> | undefined;
   return {
-    inJob: 'train: { earlyStopping: { patience } }, which counts steps',
+    inJob: "train: { earlyStopping: { metric: 'eval/loss', patience } }, which counts evaluations",
     // The same callback may be used for several runs.
     onTrainBegin: () => {
-      monitor.reset(baseline);
-      waited = 0;
+      watched = { ...NO_VALUES, best: baseline ?? Number.NaN };
       best = undefined;
     },
     onEpochEnd: async (epoch, logs, control) => {
       if (epoch < startFromEpoch) return;
-      if (monitor.improves(logs)) {
-        waited = 0;
-        if (restoreBestWeights) best = await control.model.getWeights();
-      } else if (++waited >= Math.max(1, patience)) {
-        control.stop();
-      }
+      const before = watched;
+      watched = nextValue(before, monitor.read(logs), rule);
+      if (watched.plateaus > 0) control.stop();
+      else if (restoreBestWeights && watched.best !== before.best && !Number.isNaN(watched.best))
+        best = await control.model.getWeights();
     },
     onTrainEnd: async (_logs, control) => {
       if (best) await control.model.setWeights(best);
@@ -75,29 +75,22 @@ export function reduceLROnPlateau(options: ReduceLROnPlateauOptions = {}): FitCa
   if (!(factor > 0 && factor < 1))
     throw invalid(`factor of reduceLROnPlateau must be between 0 and 1; it is ${factor}`);
   const monitor = new Monitor({ minDelta: 1e-4, ...options });
-  let [waited, resting] = [0, 0];
+  const rule = { mode: monitor.mode, minDelta: monitor.minDelta, patience, cooldown };
+  let watched = NO_VALUES;
   return {
-    inJob: 'a schedule as learning rate, such as tf.train.exponentialDecay',
+    inJob: "train: { reduceLearningRate: { metric: 'eval/loss' } }",
     onTrainBegin: () => {
-      monitor.reset();
-      [waited, resting] = [0, 0];
+      watched = NO_VALUES;
     },
     onEpochEnd: async (epoch, logs, control) => {
-      const improved = monitor.improves(logs);
-      if (resting > 0) {
-        resting -= 1;
-        waited = 0;
-      }
-      if (improved) waited = 0;
-      else if (resting === 0 && ++waited >= patience) {
-        const rate = await control.learningRate();
-        if (rate <= minLr) return;
-        const next = Math.max(rate * factor, minLr);
-        await control.scaleLearningRate(next / rate);
-        control.note(`epoch ${epoch + 1}: the learning rate is ${Number(next.toPrecision(6))}`);
-        resting = cooldown;
-        waited = 0;
-      }
+      const { plateaus } = watched;
+      watched = nextValue(watched, monitor.read(logs), rule);
+      if (watched.plateaus === plateaus) return;
+      const rate = await control.learningRate();
+      if (rate <= minLr) return;
+      const next = Math.max(rate * factor, minLr);
+      await control.scaleLearningRate(next / rate);
+      control.note(`epoch ${epoch + 1}: the learning rate is ${Number(next.toPrecision(6))}`);
     },
   };
 }
