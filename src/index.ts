@@ -11,7 +11,6 @@ export {
   type InputParts,
   type InputValues,
   type JobDefinition,
-  type JobEarlyStopping,
   type JobModel,
   type JobOptions,
   type JobOutputs,
@@ -26,6 +25,12 @@ export {
   type TrainOptions,
 } from './app/job/definition/define-job.js';
 export type { JobResult, LoopResult } from './app/job/definition/job-result.js';
+export type {
+  JobEarlyStopping,
+  MetricEarlyStopping,
+  OutputEarlyStopping,
+  ReduceLearningRate,
+} from './app/job/definition/metric-options.js';
 export type { PublishingOptions } from './app/job/definition/publishing-options.js';
 export { type RunInProcessOptions, runInProcess } from './app/job/running/run-local.js';
 export * as tf from './app/tf/index.js';

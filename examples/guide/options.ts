@@ -23,7 +23,7 @@ export default defineJob({
   train: {
     lastStep: 2_000,
     checkpoint: { everySecs: 60, keep: 3, replicas: 1 },
-    earlyStopping: { maxStepsWithoutImprovement: 1_000 },
+    earlyStopping: { metric: 'eval/error', patience: 5, restoreBest: true },
     summaries: { everySteps: 100 }, // for TensorBoard, in the chief's directory
     onNan: 'fail',
   },

@@ -47,7 +47,11 @@ export default defineJob({
       outputs: { score: tf.sigmoid(scores).reshape([-1]) },
     };
   },
-  train: { lastStep: Number(flags.steps), checkpoint: { everySecs: 10 } },
+  train: {
+    lastStep: Number(flags.steps),
+    checkpoint: { everySecs: 10 },
+    earlyStopping: { metric: 'eval/auc', patience: 5, restoreBest: true },
+  },
   evaluate: {
     input: () =>
       tf.data

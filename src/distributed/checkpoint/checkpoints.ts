@@ -40,6 +40,8 @@ import { replaceDamaged } from './reading/replace-damaged.js';
 
 export interface CheckpointsOptions extends SaveContext {
   readonly retention: Retention;
+  /** Called before checkpoints are removed: it may pin some. Default: none. */
+  readonly beforeRemoval?: (() => Promise<void>) | undefined;
   /** The directory for TensorFlow's `checkpoint` file, and the directories of this disk that may hold blobs. */
   readonly directory?: string;
   readonly roots?: readonly string[];
@@ -199,7 +201,9 @@ export class Checkpoints {
       await this.#options.confirmChief?.();
       const manifests = await this.list({ known: this.#known });
       const policy = { ...retention, skipped: this.#skipped };
-      const old = expired(manifests, policy).filter(({ attempt }) => attempt !== newest.attempt);
+      const removable = () => expired(manifests, policy).filter(({ attempt }) => attempt !== newest.attempt);
+      if (removable().length > 0) await this.#options.beforeRemoval?.();
+      const old = removable();
       // Older checkpoints are removed only while this one is complete.
       const isThere =
         old.length > 0 &&

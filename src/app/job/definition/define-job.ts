@@ -16,7 +16,6 @@ import type { ShardedFiles } from '../../../training/input/leases/sharded-files.
 import type { SignatureDefMap } from '../../../training/saved-model/signatures/check-signatures.js';
 import type { BestPolicy } from '../../../training/train/evaluation/best-checkpoints.js';
 import type { StreamingMetric } from '../../../training/train/evaluation/evaluate.js';
-import type { EarlyStoppingOptions } from '../../../training/train/hooks/early-stopping.js';
 import type { SessionRunHook } from '../../../training/train/hooks/session-run-hook.js';
 import {
   partialRefused,
@@ -25,6 +24,12 @@ import {
 } from '../../../training/train/recovery/recovery-mode.js';
 import type { JobCallbacks } from './callbacks.js';
 import { checkOptionNames } from './known-options.js';
+import {
+  checkMetricOptions,
+  type JobEarlyStopping,
+  type ReduceLearningRate,
+  withoutDecisions,
+} from './metric-options.js';
 import type { PublishingOptions } from './publishing-options.js';
 
 /** What a job's `input` returns: values, or the elements of a dataset. */
@@ -163,12 +168,6 @@ export interface EvaluateOptions<I = InputValues, O = JobOutputs, P = JobParams>
   readonly best?: BestPolicy;
 }
 
-/** Training ends when a value has not improved for a number of steps. */
-export interface JobEarlyStopping extends Omit<EarlyStoppingOptions, 'metric' | 'isChief'> {
-  /** The output of the model to watch, a scalar; default: the loss. */
-  readonly output?: string;
-}
-
 export interface SyncOptions {
   /** The number of gradients per step; default: one of each worker. */
   readonly replicasToAggregate?: number;
@@ -210,8 +209,10 @@ export interface TrainOptions {
   readonly summaries?: SummariesOptions | false;
   /** What happens if the loss is NaN: training fails, ends, or continues. Default: 'fail'. */
   readonly onNan?: 'fail' | 'stop' | 'ignore';
-  /** Default: none. */
+  /** Ends training when a value has stopped improving. Default: none. */
   readonly earlyStopping?: JobEarlyStopping;
+  /** Reduces the learning rate when a value has stopped improving. Default: none. */
+  readonly reduceLearningRate?: ReduceLearningRate;
   /**
    * A step that takes longer is abandoned, the cluster is checked, and the step is retried. The job fails if the same
    * step times out three times while all tasks that it needs are alive. This does not delay the detection of a dead or
@@ -373,6 +374,7 @@ export function defineJob<
   checkCheckpoint(name, train.checkpoint);
   checkSummaries(name, train.summaries);
   checkEvaluate(name, options.evaluate);
+  checkMetricOptions(name, train, options.evaluate);
   checkExport(name, options);
   // The types of input and model match: the model is called only with its own input.
   return { ...(options as unknown as JobOptions), [JOB]: true };
@@ -484,10 +486,11 @@ function checkExport(
 
 /** The job as if it had no `evaluate`. */
 export function withoutEvaluation(job: JobDefinition): JobDefinition {
-  const { evaluate: _, export: exported, ...rest } = job;
+  const { evaluate: _, export: exported, ...others } = job;
+  const rest = { ...others, train: withoutDecisions(job.train) };
   if (!exported) return rest;
-  const { best: __, ...others } = exported;
-  return { ...rest, export: others };
+  const { best: __, ...exports } = exported;
+  return { ...rest, export: exports };
 }
 
 /** Whether the default export of a file is a job. */

@@ -5,11 +5,11 @@ import type {
   CheckpointOptions,
   EvaluateOptions,
   ExportOptions,
-  JobEarlyStopping,
   JobOptions,
   SummariesOptions,
   TrainOptions,
 } from './define-job.js';
+import type { MetricEarlyStopping, OutputEarlyStopping, ReduceLearningRate } from './metric-options.js';
 
 const JOB: Names<JobOptions> = {
   name: true,
@@ -34,6 +34,7 @@ const TRAIN: Names<TrainOptions> = {
   summaries: true,
   onNan: true,
   earlyStopping: true,
+  reduceLearningRate: true,
   recovery: true,
   stepTimeoutSecs: true,
   logEverySecs: true,
@@ -53,12 +54,24 @@ const CHECKPOINT: Names<CheckpointOptions> = {
   pauseTimeoutSecs: true,
 };
 const SUMMARIES: Names<SummariesOptions> = { everySteps: true, everySecs: true, directory: true };
-const EARLY_STOPPING: Names<JobEarlyStopping> = {
+const EARLY_STOPPING: Names<OutputEarlyStopping & MetricEarlyStopping> = {
   output: true,
   mode: true,
   maxStepsWithoutImprovement: true,
   minDelta: true,
   minSteps: true,
+  metric: true,
+  patience: true,
+  restoreBest: true,
+};
+const REDUCE_LEARNING_RATE: Names<ReduceLearningRate> = {
+  metric: true,
+  mode: true,
+  factor: true,
+  patience: true,
+  minDelta: true,
+  cooldown: true,
+  min: true,
 };
 const EVALUATE: Names<EvaluateOptions> = {
   input: true,
@@ -90,6 +103,7 @@ export function checkOptionNames(options: Pick<JobOptions, 'name'>): void {
   check(train?.checkpoint, CHECKPOINT, 'train.checkpoint.');
   check(train?.summaries, SUMMARIES, 'train.summaries.');
   check(train?.earlyStopping, EARLY_STOPPING, 'train.earlyStopping.');
+  check(train?.reduceLearningRate, REDUCE_LEARNING_RATE, 'train.reduceLearningRate.');
   check(evaluate, EVALUATE, 'evaluate.');
   check(exporting, EXPORT, 'export.');
   check(callbacks, CALLBACKS, 'callbacks.');

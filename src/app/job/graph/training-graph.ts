@@ -1,5 +1,6 @@
 /** The graph of a job: input, model, train op, global step. Each task builds its own. */
 
+import { invalid } from '../../../base/errors/errors.js';
 import type { DeviceScope } from '../../../tensorflow/graph/device.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
@@ -7,6 +8,7 @@ import { SparseTensor } from '../../../tensorflow/layers/sparse/sparse-tensor.js
 import { asOutput } from '../../../tensorflow/ops/build.js';
 import { constant } from '../../../tensorflow/ops/creation.js';
 import * as raw from '../../../tensorflow/ops/generated/index.js';
+import { mul } from '../../../tensorflow/ops/math.js';
 import { CombinedOptimizer } from '../../../tensorflow/optimizers/combined.js';
 import type { Optimizer } from '../../../tensorflow/optimizers/optimizer.js';
 import { SyncReplicasOptimizer } from '../../../tensorflow/optimizers/sync/sync-replicas.js';
@@ -16,6 +18,7 @@ import { GraphKeys } from '../../../tensorflow/variables/collections.js';
 import { getOrCreateGlobalStep } from '../../../tensorflow/variables/global-step.js';
 import { tablesInitializer } from '../../../tensorflow/variables/initialize.js';
 import type { Variable } from '../../../tensorflow/variables/variable.js';
+import { newVariable } from '../../../tensorflow/variables/variable-scope.js';
 import { Dataset } from '../../../training/input/dataset/dataset.js';
 import { ShardedFiles } from '../../../training/input/leases/sharded-files.js';
 import { StepMarks } from '../../../training/input/leases/step-marks.js';
@@ -30,6 +33,7 @@ import {
   type Replica,
   WHY_LEASED,
 } from '../definition/define-job.js';
+import { rateRule } from '../definition/metric-options.js';
 import { type Leasing, leasingOf } from './leasing.js';
 
 export interface TrainingGraph {
@@ -50,6 +54,18 @@ export interface TrainingGraph {
   readonly shards: ShardParts | undefined;
   /** A log line about input that is not leased. */
   readonly inputLine: string | undefined;
+  /** Set if the learning rate is reduced during training. */
+  readonly rate: ReducedRate | undefined;
+}
+
+/** What the learning rate of all optimizers is multiplied by: a variable of every checkpoint. */
+export interface ReducedRate {
+  readonly factor: Variable;
+  /** Assigns `value` to it. */
+  readonly assign: Operation;
+  readonly value: Output;
+  /** The learning rate of the optimizer, if it is one number. */
+  readonly base: number | undefined;
 }
 
 export interface Placement extends Replica {
@@ -72,16 +88,22 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = LO
     ]);
     const loss = model.loss.toOutput();
     const sync = syncOptimizer(job, model.optimizer, placement);
-    const trainOp = (sync ?? model.optimizer).minimize(loss, { globalStep, guard: shards?.marks });
+    const rate = reducedRate(job, model.optimizer);
+    const rateFactor = rate?.factor.toOutput();
+    const trainOp = (sync ?? model.optimizer).minimize(loss, {
+      globalStep,
+      guard: shards?.marks,
+      ...(rateFactor && { rateFactor }),
+    });
     const stepAfter = graph.controlDependencies([trainOp], () => globalStep.read());
     const outputs = Object.fromEntries(
       Object.entries(model.outputs ?? {}).map(([name, output]) => [name, output.toOutput()]),
     );
     const hasTables = graph.getCollection(GraphKeys.tableInitializers).length > 0;
     const localInit = hasTables ? tablesInitializer(graph) : undefined;
-    const summaryOp = summaryOf(job, { loss, optimizer: model.optimizer, globalStep });
+    const summaryOp = summaryOf(job, { loss, optimizer: model.optimizer, globalStep, rateFactor });
     const step = { globalStep, loss, trainOp, stepAfter, outputs, summaryOp };
-    return { graph, ...step, sync, localInit, shards, inputLine };
+    return { graph, ...step, sync, localInit, shards, inputLine, rate };
   };
   return graph.asDefault(() => (device === null ? build() : graph.device(device, build)));
 }
@@ -93,16 +115,39 @@ function summaryOf(
     loss,
     optimizer,
     globalStep,
-  }: Pick<TrainingGraph, 'loss' | 'globalStep'> & { readonly optimizer: Optimizer },
+    rateFactor,
+  }: Pick<TrainingGraph, 'loss' | 'globalStep'> & {
+    readonly optimizer: Optimizer;
+    readonly rateFactor: Output | undefined;
+  },
 ): Output<'string'> | undefined {
   if (summaries === false) return undefined;
   const own = mergeAll(undefined, loss.graph);
   if (own || !summaries) return own;
   scalar('loss', loss);
   for (const { learningRate } of optimizer instanceof CombinedOptimizer ? optimizer.members : [optimizer])
-    if (learningRate !== undefined)
-      scalar('learning_rate', typeof learningRate === 'function' ? learningRate(globalStep) : learningRate);
+    if (learningRate !== undefined) {
+      const own = typeof learningRate === 'function' ? learningRate(globalStep) : learningRate;
+      scalar('learning_rate', rateFactor ? mul(rateFactor, own) : own);
+    }
   return mergeAll(undefined, loss.graph);
+}
+
+/** The factor of the learning rate, if the job reduces it. */
+function reducedRate(job: JobDefinition, { learningRate }: Optimizer): ReducedRate | undefined {
+  const rule = rateRule(job);
+  if (!rule) return undefined;
+  const base = typeof learningRate === 'number' ? learningRate : undefined;
+  if (rule.min > 0 && base === undefined)
+    throw invalid(
+      `train.reduceLearningRate.min of job '${job.name}' needs a learning rate that is one number`,
+      {
+        hint: 'The learning rate is a schedule, or there are several optimizers: leave out min.',
+      },
+    );
+  const factor = newVariable(() => constant(1), { name: 'learning_rate_factor', trainable: false });
+  const value = raw.placeholder({ dtype: 'float32', shape: [] });
+  return { factor, value, assign: factor.assign(value), base };
 }
 
 function inputOf(

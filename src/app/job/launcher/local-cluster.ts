@@ -56,6 +56,8 @@ export interface LocalClusterOptions {
   readonly lastStep?: number;
   /** Whether a task that is started again resumes from a checkpoint; default: true. */
   readonly resumes?: boolean;
+  /** Returns the last lines of a run that is done, such as its results. Default: none. */
+  readonly results?: (() => Promise<readonly string[]>) | undefined;
   readonly backoff?: { readonly baseMs: number; readonly maxMs: number };
   readonly steadyMs?: number;
 }
@@ -153,6 +155,7 @@ class LocalCluster {
       await progress.stop();
       await this.#stopGracefully();
       await Promise.all(supervised.map((one) => one.catch(() => {})));
+      if (code === EXIT.done) for (const line of (await this.#options.results?.()) ?? []) this.#log(line);
       return code;
     } finally {
       this.#ending.abort();

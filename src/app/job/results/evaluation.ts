@@ -18,8 +18,7 @@ import { getOrCreateGlobalStep } from '../../../tensorflow/variables/global-step
 import { Dataset } from '../../../training/input/dataset/dataset.js';
 import { Saver } from '../../../training/train/checkpoints/saver.js';
 import type { BestPolicy } from '../../../training/train/evaluation/best-checkpoints.js';
-import { CheckpointSource } from '../../../training/train/evaluation/checkpoint-source.js';
-import type { Evaluation } from '../../../training/train/evaluation/evaluate.js';
+import { describeResults, type Evaluation } from '../../../training/train/evaluation/evaluate.js';
 import { evaluateRepeatedly } from '../../../training/train/evaluation/evaluator.js';
 import type { Server } from '../../../training/train/task/server.js';
 import { callModel, inputName } from '../definition/call-model.js';
@@ -27,6 +26,7 @@ import type { JobDefinition } from '../definition/define-job.js';
 import { evaluationsIn } from '../directory/task-directory.js';
 import { modelInput } from '../graph/training-graph.js';
 import { unshardedInput } from '../graph/unsharded-input.js';
+import { EvaluatedCheckpoints } from './evaluated-checkpoints.js';
 import { BestExports } from './exporting.js';
 
 export interface EvaluateJobOptions {
@@ -56,12 +56,14 @@ export async function evaluateJob(
   const namespace = store.kind === 'peers' ? job.name : '';
   const { best: policy, pollSecs } = job.evaluate ?? {};
   const best = policy && bestIn(dir, policy, log);
+  using checkpoints = new EvaluatedCheckpoints(job, { server, dir, namespace, signal, log });
+  checkpoints.record.check(Object.keys(evaluation.metrics));
   const { best: exported } = job.export ?? {};
   const exports = exported && new BestExports(job, exported, { session, dir, log });
   let evaluated = Number.NEGATIVE_INFINITY;
-  const { evaluations, step } = await evaluateRepeatedly({
+  const { evaluations, step, results } = await evaluateRepeatedly({
     session,
-    saver: new CheckpointSource({ store, namespace, log }),
+    saver: checkpoints.source,
     checkpointDir: 'checkpoints',
     evaluation,
     outputDir: evaluationsIn(dir),
@@ -69,6 +71,7 @@ export async function evaluateJob(
     onResults: async (results, step) => {
       evaluated = step;
       onStep(step);
+      await checkpoints.evaluated(step, results);
       await exports?.consider(results, step);
     },
     // A job may save rarely or start late: it is over when the workers have left.
@@ -81,7 +84,10 @@ export async function evaluateJob(
   log(
     signal.aborted
       ? `stopped after ${count(evaluations, 'evaluation')}`
-      : `done: ${count(evaluations, 'evaluation')}, the last of step ${step}`,
+      : [
+          `done: ${count(evaluations, 'evaluation')}, the last of step ${step}`,
+          ...(results ? [describeResults(results)] : []),
+        ].join(': '),
   );
   return signal.aborted ? EXIT.interrupted : 0;
 }

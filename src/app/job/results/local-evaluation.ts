@@ -15,6 +15,7 @@ import {
   ScheduledWork,
 } from '../../../training/train/checkpoints/save-schedule.js';
 import { BestCheckpoints } from '../../../training/train/evaluation/best-checkpoints.js';
+import type { EvaluatedCheckpoint } from '../../../training/train/evaluation/decisions.js';
 import {
   describeResults,
   type Evaluation,
@@ -24,9 +25,13 @@ import { evaluateState, writeResults } from '../../../training/train/evaluation/
 import type { SummaryWriters } from '../../../training/train/hooks/summary-writers.js';
 import type { TrainingRunner } from '../../../training/train/task/training-runner.js';
 import type { JobDefinition } from '../definition/define-job.js';
+import { restoresBest } from '../definition/metric-options.js';
 import { evaluationsIn } from '../directory/task-directory.js';
 import { bestIn, evaluationGraph } from './evaluation.js';
+import { EvaluationLog, evaluationPlace } from './evaluation-log.js';
 import { BestExports } from './exporting.js';
+import type { JobDecisions } from './job-decisions.js';
+import { type SavedCheckpoints, StoredCheckpoints } from './stored-checkpoints.js';
 
 export interface LocalEvaluationOptions {
   /** Runs between two steps of training. */
@@ -38,6 +43,10 @@ export interface LocalEvaluationOptions {
   readonly log: Log;
   /** Called with the error of an evaluation during training. */
   readonly onError: (error: unknown) => void;
+  /** What receives the decisions; default: none, the job decides nothing by its evaluations. */
+  readonly decisions?: JobDecisions | undefined;
+  /** The checkpoints of the job; default: none. */
+  readonly checkpoints?: SavedCheckpoints | undefined;
 }
 
 /** Seconds between evaluations of a job that does not say when it is saved. */
@@ -52,6 +61,13 @@ export class LocalEvaluation implements AsyncDisposable {
   readonly #copy: () => Promise<void>;
   readonly #best: BestCheckpoints | undefined;
   readonly #exports: BestExports | undefined;
+  readonly #record: EvaluationLog;
+  /** Set if the job ends with its best checkpoint: then checkpoints are evaluated, not copies of variables. */
+  readonly #stored: StoredCheckpoints | undefined;
+  readonly #interval: Interval;
+  #isSlownessLogged = false;
+  #isOn = false;
+  #step = 0;
   readonly #abandoned = new AbortController();
   readonly #signal: AbortSignal;
   #last: { readonly step: number; readonly results: Results } | undefined;
@@ -60,7 +76,13 @@ export class LocalEvaluation implements AsyncDisposable {
     const { dir, log } = options;
     this.#options = options;
     this.#lastStep = job.train.lastStep;
-    this.#schedule = new ScheduledWork(new SaveSchedule(every(intervalOf(job))), () =>
+    const { checkpoints } = options;
+    const place = evaluationPlace(job, { dir });
+    this.#record = new EvaluationLog(job, { place, log });
+    this.#stored =
+      restoresBest(job) && checkpoints && place ? new StoredCheckpoints(place, checkpoints, log) : undefined;
+    this.#interval = intervalOf(job, this.#stored !== undefined);
+    this.#schedule = new ScheduledWork(new SaveSchedule(every(this.#interval)), () =>
       this.#evaluateInBackground(),
     );
     const { graph, evaluation } = evaluationGraph(job);
@@ -68,6 +90,7 @@ export class LocalEvaluation implements AsyncDisposable {
     this.#signal = AbortSignal.any([options.signal, this.#abandoned.signal]);
     this.#session = Session.open({ graph });
     try {
+      this.#record.check(Object.keys(evaluation.metrics));
       this.#copy = copier(job.name, options.session, this.#session);
       const { best } = job.evaluate ?? {};
       this.#best = best && new BestCheckpoints({ ...bestIn(dir, best, log), copy: true, log });
@@ -81,17 +104,31 @@ export class LocalEvaluation implements AsyncDisposable {
 
   /** Starts the schedule at this step. */
   begin(step: number): void {
+    this.#isOn = true;
     this.#schedule.begin(step);
   }
 
   /** Reports the global step. */
   onStep(step: number): void {
+    this.#step = step;
     // The last step is evaluated at the end.
     if (step < this.#lastStep) this.#schedule.onStep(step);
   }
 
+  /** Reports a save: without an interval of its own, a job that ends with its best checkpoint evaluates each one. */
+  onSaved(): void {
+    const { secs, steps } = this.#interval;
+    if (this.#stored && secs == null && steps == null && this.#isOn) this.#schedule.start();
+  }
+
+  /** Whether the evaluated checkpoints are kept, to end with the best. */
+  get keepsBest(): boolean {
+    return this.#stored !== undefined;
+  }
+
   /** Ends the schedule, and the evaluation in progress: that of the trained model follows, or training has failed. */
   async abandon(): Promise<void> {
+    this.#isOn = false;
     this.#abandoned.abort();
     await this.#schedule.stop();
   }
@@ -122,8 +159,9 @@ export class LocalEvaluation implements AsyncDisposable {
   }
 
   async #evaluate(signal: AbortSignal): Promise<Results> {
-    const { dir, writers, log } = this.#options;
-    await this.#copy();
+    const { dir, writers, log, decisions } = this.#options;
+    const begun = performance.now();
+    const checkpoint = await this.#load(signal);
     const { step, results } = await evaluateState(this.#session, this.#evaluation, { signal, log }).catch(
       (error: unknown) => {
         if (!isShoalError(error) || isStopped(error, signal)) throw error;
@@ -135,6 +173,9 @@ export class LocalEvaluation implements AsyncDisposable {
       },
     );
     this.#last = { step, results };
+    decisions?.report(await this.#record.add({ step, results, checkpoint }));
+    await decisions?.onLook?.(this.#record.decisions);
+    this.#watchPace(step, (performance.now() - begun) / 1000);
     log(`evaluation of step ${step}: ${describeResults(results)}`);
     const keep = async (what: string, work: () => unknown) => {
       try {
@@ -152,18 +193,42 @@ export class LocalEvaluation implements AsyncDisposable {
     return results;
   }
 
+  /** Brings the values to evaluate into the session: of a checkpoint that is kept meanwhile, or of the trained model. */
+  async #load(signal: AbortSignal): Promise<EvaluatedCheckpoint | undefined> {
+    if (!this.#stored) {
+      await this.#copy();
+      return undefined;
+    }
+    return this.#stored.load(this.#session, (checkpoint) => this.#record.begin(checkpoint), signal);
+  }
+
+  /** Logs once that evaluations take longer than the time between them. */
+  #watchPace(step: number, secs: number): void {
+    const { secs: everySecs, steps } = this.#interval;
+    const isLate = (everySecs != null && secs > everySecs) || (steps != null && this.#step - step > steps);
+    if (!isLate || this.#isSlownessLogged || !this.#isOn) return;
+    this.#isSlownessLogged = true;
+    this.#options.log(
+      `the evaluation is slower than training: that of step ${step} took ${secs.toFixed(1)} s; decisions are about evaluated steps only`,
+      'warn',
+    );
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.abandon();
+    this.#record[Symbol.dispose]();
     await this.#session.close();
   }
 }
 
-const isStopped = (error: unknown, signal: AbortSignal): boolean => signal.aborted && isShoalError(error);
+const isStopped = (error: unknown, signal: AbortSignal): boolean =>
+  signal.aborted && (isShoalError(error) || (error as Error).name === 'AbortError');
 
-/** When a job is evaluated: as it says, or as often as it is saved. */
-function intervalOf({ evaluate = {}, train: { checkpoint } }: JobDefinition): Interval {
+/** When a job is evaluated: as it says, or as often as it is saved. `atSaves`: its saves report themselves. */
+function intervalOf({ evaluate = {}, train: { checkpoint } }: JobDefinition, atSaves: boolean): Interval {
   const { everySecs, everySteps } = evaluate;
   if (everySecs !== undefined || everySteps !== undefined) return { secs: everySecs, steps: everySteps };
+  if (atSaves) return {};
   if (checkpoint?.everySteps !== undefined || checkpoint?.everySecs !== undefined)
     return { secs: checkpoint.everySecs, steps: checkpoint.everySteps };
   return { secs: EVERY_SECS };

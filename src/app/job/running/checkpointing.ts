@@ -5,6 +5,7 @@ import { describeError } from '../../../base/errors/errors.js';
 import { bytes, variablesLost } from '../../../base/text/format.js';
 import type { Log } from '../../../base/text/log.js';
 import { consistencyOf } from '../../../distributed/checkpoint/format/consistency.js';
+import type { Manifest } from '../../../distributed/checkpoint/format/manifest.js';
 import type { Hold } from '../../../distributed/checkpoint/protocol/save.js';
 import {
   type FoundEnd,
@@ -41,6 +42,10 @@ export interface JobCheckpointsOptions {
   readonly signal?: AbortSignal;
   /** Called with an error of the job's `onSave`. */
   readonly onError: (error: unknown) => void;
+  /** Returns the attempts of checkpoints that must not be removed, whatever their age. Default: none. */
+  readonly pinned?: (() => Promise<readonly string[]>) | undefined;
+  /** Called after each save; default: none. */
+  readonly onSaved?: (() => void) | undefined;
 }
 
 export class JobCheckpoints {
@@ -58,7 +63,7 @@ export class JobCheckpoints {
 
   constructor(job: JobDefinition, options: CheckpointOptions, task: JobCheckpointsOptions) {
     const { everySecs, everySteps } = options;
-    const { dir, log, onError } = task;
+    const { dir, log, onError, pinned } = task;
     const { onSave } = job.callbacks ?? {};
     const secs = everySecs ?? (everySteps === undefined ? 60 : undefined);
     const schedule = new SaveSchedule([...every({ secs, steps: everySteps }), atEnd, whenLeaving]);
@@ -82,6 +87,7 @@ export class JobCheckpoints {
       job: job.name,
       gather: options.gather,
       findEnd: (session) => this.#findEnd(session),
+      ...(pinned && { beforeRemoval: async () => this.#saver.pinAttempts(await pinned()) }),
       waitMs: options.waitSecs === undefined ? undefined : options.waitSecs * 1000,
       log,
     });
@@ -93,7 +99,10 @@ export class JobCheckpoints {
       schedule,
       log,
       // A failed callback is not a failed save, which would be repeated.
-      onSaved: onSave && (async (event) => await Promise.resolve(event).then(onSave).catch(onError)),
+      onSaved: async (event) => {
+        task.onSaved?.();
+        if (onSave) await Promise.resolve(event).then(onSave).catch(onError);
+      },
     });
   }
 
@@ -156,6 +165,35 @@ export class JobCheckpoints {
     const { signal } = this.#task;
     const options = { hold, signal, patienceMs: lastSaveSecs * 1000 };
     if (!(await this.#saves.saveLast(this.#session, last, options))) throw this.#saves.failure;
+  }
+
+  /** The newest checkpoint, after a save unless the current step is saved. In one process, between two steps. */
+  async saved(): Promise<Manifest | undefined> {
+    if (this.#saves.savedStep !== this.#step) await this.#saves.save(this.#session, this.#step);
+    return this.newest();
+  }
+
+  async newest(): Promise<Manifest | undefined> {
+    return (await this.#saver.list(this.#session, this.directory))[0];
+  }
+
+  /**
+   * Makes an earlier checkpoint the last one: restores it and saves it again, with the position in the input that it had.
+   * No task trains any more. Returns false if it does not exist.
+   */
+  async endAt(attempt: string): Promise<boolean> {
+    const session = this.#session;
+    const { signal } = this.#task;
+    const report = await this.#saver.restoreAttempt(session, this.directory, attempt, { signal });
+    if (!report) return false;
+    const { input } = session;
+    const from: TrainingRunner = input
+      ? { ...session, input: { ...input, settled: async () => {}, snapshot: () => report.input } }
+      : session;
+    const { lastSaveSecs = LAST_SAVE_MS / 1000 } = this.#options;
+    const options = { signal, patienceMs: lastSaveSecs * 1000 };
+    if (!(await this.#saves.saveLast(from, undefined, options))) throw this.#saves.failure;
+    return true;
   }
 
   #placeOfEnd(session: TrainingRunner) {

@@ -9,6 +9,7 @@ import type { Hold } from '../../../distributed/checkpoint/protocol/save.js';
 import type { EndPolicy } from '../../../training/train/core/lifecycle.js';
 import type { OpenedTraining } from '../../../training/train/core/open-training.js';
 import type { Face } from '../../../training/train/core/training.js';
+import type { EvaluationResult } from '../../../training/train/evaluation/decisions.js';
 import type { SessionRunHook } from '../../../training/train/hooks/session-run-hook.js';
 import { SyncReplicasHook } from '../../../training/train/hooks/sync/sync-replicas.js';
 import type { Coordinator } from '../../../training/train/recovery/coordinator.js';
@@ -68,6 +69,8 @@ export class JobEnd implements Face {
   readonly #services: JobServices;
   #made: LoopResult | undefined;
   #result: JobResult | undefined;
+  /** The evaluation of the checkpoint that the job ends with, if that is the best. */
+  #best: EvaluationResult | undefined;
 
   constructor(job: JobDefinition, graph: TrainingGraph, options: JobEndOptions) {
     this.#job = job;
@@ -137,7 +140,26 @@ export class JobEnd implements Face {
       const isLost = server && !signal.aborted && (await session.hasLostValues());
       throw isLost ? new LastStepsLost(error) : error;
     });
-    if (!interrupted) await checkpoints?.recordEnd();
+    if (interrupted) return;
+    this.#best = await this.#endAtBest();
+    await checkpoints?.recordEnd();
+    await this.#services.ended().catch((error: unknown) => log(describeError(error), 'warn'));
+  }
+
+  /** The best checkpoint is the last one from here on, if the job asks for that. */
+  async #endAtBest(): Promise<EvaluationResult | undefined> {
+    const { server, session } = this.#opened;
+    const { evaluation } = this.#services;
+    try {
+      // The last checkpoint may be the best.
+      if (evaluation?.keepsBest) await evaluation.end(this.#loop.step);
+      const best = await this.#services.endAtBest();
+      if (this.signal.aborted) this.#made = { ...this.#loop, interrupted: true };
+      return best;
+    } catch (error) {
+      if (server && !this.signal.aborted && (await session.hasLostValues())) throw new LastStepsLost(error);
+      throw error;
+    }
   }
 
   async results(): Promise<void> {
@@ -146,7 +168,8 @@ export class JobEnd implements Face {
     const hasDiverged = this.#hasDiverged;
     const exported = hasDiverged ? undefined : await this.#export();
     if (!made.interrupted) await exports?.published(this.signal);
-    const evaluated = made.interrupted || hasDiverged ? undefined : await evaluation?.end(made.step);
+    const evaluated =
+      this.#best?.results ?? (made.interrupted || hasDiverged ? undefined : await evaluation?.end(made.step));
     const lacksResults = (exports && !exported) || (evaluation && !evaluated);
     const interrupted = made.interrupted || (!hasDiverged && Boolean(lacksResults));
     const outputs = interrupted && this.#opened.server ? {} : await this.#outputs();
@@ -155,7 +178,8 @@ export class JobEnd implements Face {
 
   async #export(): Promise<string | undefined> {
     try {
-      return await this.#services.exports?.end(this.#loop);
+      const step = this.#best?.step ?? this.#loop.step;
+      return await this.#services.exports?.end({ ...this.#loop, step });
     } catch (error) {
       // The checkpoint is saved, and its holders are still there.
       await this.#opened.gather(this.signal);

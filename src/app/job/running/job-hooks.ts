@@ -9,7 +9,9 @@ import type { SessionRunHook } from '../../../training/train/hooks/session-run-h
 import type { SummaryWriters } from '../../../training/train/hooks/summary-writers.js';
 import { CallbacksHook } from '../definition/callbacks.js';
 import type { JobDefinition } from '../definition/define-job.js';
+import { rateRule } from '../definition/metric-options.js';
 import type { TrainingGraph } from '../graph/training-graph.js';
+import { ReduceRateHook } from './rate-control.js';
 
 export interface JobHooksOptions {
   readonly isChief: boolean;
@@ -29,14 +31,20 @@ export async function jobHooks(
 ): Promise<readonly SessionRunHook[]> {
   const { graph, loss, outputs, globalStep } = parts;
   const { onNan = 'fail', earlyStopping } = job.train;
+  const reduce = rateRule(job);
   const hooks: SessionRunHook[] = [
     ...(onNan === 'ignore' ? [] : [new NanTensorHook(loss, { failOnNanLoss: onNan === 'fail' })]),
     ...(job.callbacks ? [new CallbacksHook(job.callbacks, parts)] : []),
     ...(graph.asDefault(() => job.hooks?.({ loss, outputs, globalStep, isChief })) ?? []),
   ];
-  if (earlyStopping) {
+  if (earlyStopping && !('metric' in earlyStopping)) {
     const { output, ...options } = earlyStopping;
-    hooks.push(new EarlyStoppingHook({ ...options, metric: watched(job, parts, output), isChief }));
+    const metric = watched(job, parts, 'earlyStopping', output);
+    hooks.push(new EarlyStoppingHook({ ...options, metric, isChief }));
+  }
+  if (reduce && !reduce.isEvaluated && parts.rate && isChief) {
+    const metric = watched(job, parts, 'reduceLearningRate', reduce.metric);
+    hooks.push(new ReduceRateHook(reduce, { metric, rate: parts.rate, log }));
   }
   for (const hook of hooks) await hook.begin?.({ graph, writers, log, signal, task });
   return hooks;
@@ -45,15 +53,14 @@ export async function jobHooks(
 function watched(
   { name }: JobDefinition,
   { loss, outputs }: TrainingGraph,
+  option: string,
   output: string | undefined,
 ): Output {
-  const found = output === undefined ? loss : outputs[output];
+  const own = output === undefined ? loss : outputs[output];
+  const found = own ?? (output === 'loss' ? loss : undefined);
   if (found) return found;
   const names = Object.keys(outputs).join(', ');
-  throw invalid(
-    `train.earlyStopping of job '${name}' watches '${output}', which is not an output of its model`,
-    {
-      hint: names === '' ? 'The model returns no outputs.' : `The outputs are ${names}.`,
-    },
-  );
+  throw invalid(`train.${option} of job '${name}' watches '${output}', which is not an output of its model`, {
+    hint: names === '' ? 'The model returns no outputs.' : `The outputs are ${names}.`,
+  });
 }

@@ -5,18 +5,24 @@
 import { describeError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
 import type { OpenedTraining } from '../../../training/train/core/open-training.js';
+import type { EvaluationResult } from '../../../training/train/evaluation/decisions.js';
+import { describeResults } from '../../../training/train/evaluation/evaluate.js';
 import type { SessionRunHook } from '../../../training/train/hooks/session-run-hook.js';
 import { SummaryWriters } from '../../../training/train/hooks/summary-writers.js';
+import type { Server } from '../../../training/train/task/server.js';
 import type { JobDefinition } from '../definition/define-job.js';
+import { hasDecisions, restoresBest } from '../definition/metric-options.js';
 import type { TrainingGraph } from '../graph/training-graph.js';
 import type { JobExports } from '../results/exporting.js';
+import type { JobDecisions } from '../results/job-decisions.js';
 import type { LocalEvaluation } from '../results/local-evaluation.js';
 import type { JobCheckpoints } from './checkpointing.js';
+import { RateControl } from './rate-control.js';
 
 export interface JobServicesOptions {
   readonly isChief: boolean;
-  /** Whether the job runs on a cluster: there an evaluator task evaluates the checkpoints. */
-  readonly isClustered: boolean;
+  /** The server of the task on a cluster: there an evaluator task evaluates the checkpoints. */
+  readonly server: Server | undefined;
   /** The task's own directory. */
   readonly dir: string;
   readonly signal: AbortSignal;
@@ -38,6 +44,8 @@ export class JobServices implements AsyncDisposable {
   readonly checkpoints: JobCheckpoints | undefined;
   exports: JobExports | undefined;
   evaluation: LocalEvaluation | undefined;
+  /** What evaluations have decided; undefined if they decide nothing. */
+  readonly decisions: JobDecisions | undefined;
   readonly #job: JobDefinition;
   readonly #options: JobServicesOptions;
   readonly #modules: Modules;
@@ -47,12 +55,14 @@ export class JobServices implements AsyncDisposable {
     options: JobServicesOptions,
     modules: Modules,
     checkpoints: JobCheckpoints | undefined,
+    decisions: JobDecisions | undefined,
     summaries: (writers: SummaryWriters) => readonly SessionRunHook[],
   ) {
     this.#job = job;
     this.#options = options;
     this.#modules = modules;
     this.checkpoints = checkpoints;
+    this.decisions = decisions;
     this.summaries = summaries(this.writers);
   }
 
@@ -61,22 +71,36 @@ export class JobServices implements AsyncDisposable {
     { graph, summaryOp }: TrainingGraph,
     options: JobServicesOptions,
   ): Promise<JobServices> {
-    const { isChief, isClustered, dir } = options;
+    const { isChief, server, dir } = options;
     const { checkpoint } = job.train;
+    const isClustered = server !== undefined;
+    // The evaluator of a cluster needs the checkpoint that it evaluates, even if it decides nothing.
+    const deciding =
+      job.evaluate && (hasDecisions(job) || (isClustered && isChief && checkpoint))
+        ? await import('../results/job-decisions.js')
+        : undefined;
+    if (isClustered && isChief) deciding?.checkWatched(job);
+    const decisions = deciding && new deciding.JobDecisions(job, options);
+    let services: JobServices | undefined;
     const checkpoints =
       checkpoint && isChief
-        ? new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, options)
+        ? new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, {
+            ...options,
+            pinned: decisions && (() => decisions.pinned()),
+            onSaved: () => services?.evaluation?.onSaved(),
+          })
         : undefined;
     const modules: Modules = {
       exporting: job.export && isChief ? await import('../results/exporting.js') : undefined,
       evaluating: job.evaluate && !isClustered ? await import('../results/local-evaluation.js') : undefined,
     };
     const summarizing = summaryOp && isChief ? await import('../graph/summaries.js') : undefined;
-    return new JobServices(job, options, modules, checkpoints, (writers) =>
+    services = new JobServices(job, options, modules, checkpoints, decisions, (writers) =>
       summarizing && summaryOp
         ? summarizing.summaryHooks({ ...job.train.summaries, graph, summaryOp, dir, writers })
         : [],
     );
+    return services;
   }
 
   /** Makes what runs in the session of training. */
@@ -86,7 +110,62 @@ export class JobServices implements AsyncDisposable {
     const options = { ...this.#options, session: betweenSteps };
     if (exporting && this.#job.export)
       this.exports = new exporting.JobExports(this.#job, this.#job.export, { ...options, recoveryGuard });
-    if (evaluating) this.evaluation = new evaluating.LocalEvaluation(this.#job, { ...options, writers });
+    if (!evaluating) return;
+    const { decisions, checkpoints } = this;
+    this.evaluation = new evaluating.LocalEvaluation(this.#job, {
+      ...options,
+      writers,
+      decisions,
+      checkpoints,
+    });
+  }
+
+  /** Follows the decisions of the evaluation, if it makes any. */
+  follow({ background, betweenSteps, server }: OpenedTraining, { rate }: TrainingGraph): void {
+    const { decisions } = this;
+    if (!decisions || !hasDecisions(this.#job)) return;
+    const { isChief, log } = this.#options;
+    const control =
+      rate && isChief ? new RateControl(rate, server ? background : betweenSteps, log) : undefined;
+    decisions.onLook = async () => {
+      const factor = decisions.factor(rate?.base);
+      if (factor !== undefined) await control?.set(factor);
+    };
+    if (server) decisions.begin();
+  }
+
+  /**
+   * The last checkpoint is saved: makes the best one the last, if the job asks for that. Returns its step and results.
+   */
+  async endAtBest(): Promise<EvaluationResult | undefined> {
+    const { checkpoints, decisions } = this;
+    const { signal, log } = this.#options;
+    if (!checkpoints || !decisions || !restoresBest(this.#job)) return undefined;
+    const newest = await checkpoints.newest();
+    if (newest) await decisions.awaitEvaluation(newest.sequence, signal);
+    const { best } = decisions;
+    if (signal.aborted) return undefined;
+    if (!best?.checkpoint) {
+      log('no evaluation has found a best checkpoint: the last one stays', 'warn');
+      return undefined;
+    }
+    if (best.checkpoint.attempt !== newest?.attempt) {
+      await decisions.recordEnding();
+      if (!(await checkpoints.endAt(best.checkpoint.attempt))) {
+        log(
+          `the best checkpoint, of step ${best.step}, does not exist any more: the last one stays`,
+          'error',
+        );
+        return undefined;
+      }
+    }
+    log(`the job ends with its best checkpoint, of step ${best.step}: ${describeResults(best.results)}`);
+    return best;
+  }
+
+  /** The record of the end is written. */
+  async ended(): Promise<void> {
+    if (restoresBest(this.#job)) await this.decisions?.endingIsOver();
   }
 
   /** Starts the schedules at this step. */
@@ -105,11 +184,14 @@ export class JobServices implements AsyncDisposable {
 
   /** Stops the schedules; resolves when the work in progress has ended. */
   async stop(): Promise<void> {
+    // The values are those of the last step from here on, or of the best checkpoint.
+    if (this.decisions) this.decisions.onLook = undefined;
     await Promise.all([this.checkpoints?.stop(), this.exports?.stop(), this.evaluation?.abandon()]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     try {
+      await this.decisions?.[Symbol.asyncDispose]();
       await this.evaluation?.[Symbol.asyncDispose]();
     } finally {
       await this.exports?.[Symbol.asyncDispose]();

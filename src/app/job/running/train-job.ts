@@ -18,6 +18,7 @@ import { StepGate } from '../../../training/train/recovery/steps/step-gate.js';
 import type { Server } from '../../../training/train/task/server.js';
 import type { JobDefinition } from '../definition/define-job.js';
 import type { JobResult, LoopResult } from '../definition/job-result.js';
+import { hasDecisions } from '../definition/metric-options.js';
 import { findEndOfJob } from '../directory/ended-job.js';
 import type { TrainingGraph } from '../graph/training-graph.js';
 import { JobEnd, LastStepsLost, StartAborted } from './job-end.js';
@@ -79,8 +80,7 @@ async function trainOnce(
   setMaxListeners(0, stop);
   cutStepsOnFailure(coordinator, ending, graph);
   const onError = (error: unknown) => coordinator.requestStop(error);
-  const isClustered = server !== undefined;
-  const services = await JobServices.load(job, graph, { ...options, isChief, isClustered, onError });
+  const services = await JobServices.load(job, graph, { ...options, server, isChief, onError });
   const training = { ...options, job, graph, isChief, services, coordinator, ending, stop };
   const { hooks, opened } = await open(training).catch(async (error: unknown) => {
     await services.closeWriters();
@@ -169,6 +169,7 @@ async function makeSteps(
   const first = (await session.runUngated(graph.globalStep.toOutput())).number();
   // A job that has stopped early is finished, as at its last step: its tasks do what remains.
   const hasEnded = first < job.train.lastStep && (await hasJobEnded(training, opened, first));
+  services.follow(opened, graph);
   if (hasEnded) log(`training has ended at step ${first}, before the last step (${job.train.lastStep})`);
   const lastStep = hasEnded ? first : job.train.lastStep;
   services.begin(opened, first, lastStep);
@@ -183,7 +184,7 @@ async function makeSteps(
     step,
     signal: stop,
     log,
-    isStopRequested: () => isStopRequested,
+    isStopRequested: () => isStopRequested || services.decisions?.stoppedAt !== undefined,
     onStep: (now) => {
       onStep?.(now);
       services.onStep(now);
@@ -193,10 +194,11 @@ async function makeSteps(
 
 /** Whether the record beside the checkpoints says so; on a worker, that on the disks of the others. */
 async function hasJobEnded(
-  { job, services: { checkpoints } }: JobTraining,
+  { job, services: { checkpoints, decisions }, stop }: JobTraining,
   { runner, server }: OpenedTraining,
   step: number,
 ): Promise<boolean> {
+  if (hasDecisions(job) && (await decisions?.hasEnded(stop))) return true;
   if (checkpoints) return checkpoints.hasEnded(runner, step);
   const end = server && job.train.checkpoint && (await findEndOfJob(job, server));
   return end !== undefined && step >= end.step;

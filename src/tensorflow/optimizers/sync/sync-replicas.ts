@@ -55,6 +55,7 @@ interface ChiefState {
   readonly localStep: Variable;
   readonly counters: StepCounters | undefined;
   readonly marks: SyncMarks;
+  readonly rateFactor: Output | undefined;
 }
 
 interface ChiefOps {
@@ -244,7 +245,7 @@ export class SyncReplicasOptimizer {
     given: OrNull<ApplyGradientsOptions> = {},
   ): Operation {
     const options = withoutNull<ApplyGradientsOptions>(given);
-    const { globalStep, name = 'sync_replicas' } = options;
+    const { globalStep, rateFactor, name = 'sync_replicas' } = options;
     if (!globalStep) throw invalid('SyncReplicasOptimizer needs a globalStep');
     const graph = currentGraph();
     return graph.nameScope(name, () => {
@@ -285,7 +286,7 @@ export class SyncReplicasOptimizer {
         [...shares.map(({ give }) => give), ...marks.given(shares, given, localStep)],
         () => localStep.assign(tokens.take(begins), { name: 'local_step_update' }),
       );
-      const parts = { localStep, counters, marks };
+      const parts = { localStep, counters, marks, rateFactor };
       this.#ops = this.#chiefOps(shares, tokens, globalStep as Variable<'int64'>, parts);
       graph.addToCollection(GraphKeys.resetOps, this.#ops.reset);
       return trainOp;
@@ -316,7 +317,7 @@ export class SyncReplicasOptimizer {
     shares: readonly Share[],
     tokens: SyncTokens,
     globalStep: Variable<'int64'>,
-    { localStep, counters, marks }: ChiefState,
+    { localStep, counters, marks, rateFactor }: ChiefState,
   ): ChiefOps {
     const { graph } = globalStep;
     const required = Tensor.of(this.#required, { dtype: 'int32' });
@@ -327,7 +328,7 @@ export class SyncReplicasOptimizer {
       ],
     );
     const averaged = counters ? counters.counted(taken) : taken;
-    const update = this.#inner.applyGradients(averaged, { globalStep });
+    const update = this.#inner.applyGradients(averaged, { globalStep, ...(rateFactor && { rateFactor }) });
     const [left, sync] = graph.controlDependencies([update], () => {
       const step = graph.colocateWith(globalStep.handle, () => globalStep.read());
       const moved = shares.map(({ variable, advance }) =>

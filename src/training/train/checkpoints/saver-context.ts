@@ -29,7 +29,7 @@ export interface SaverContext {
 }
 
 export interface SaverContextOptions
-  extends Pick<SaverOptions, 'varList' | 'blobs' | 'namespace' | 'waitMs' | 'log' | 'job'> {
+  extends Pick<SaverOptions, 'varList' | 'blobs' | 'namespace' | 'waitMs' | 'log' | 'job' | 'beforeRemoval'> {
   readonly directory: string;
   readonly store: Store;
   /** Whether it is on the disks of this training alone, not in a directory that several share. */
@@ -44,9 +44,10 @@ const LOCAL_OWNER = 'this process';
 export const openContext = (session: TrainingRunner, options: SaverContextOptions): SaverContext =>
   session.server ? onCluster(session.server, session.graph, options) : inProcess(session, options);
 
-const common = ({ store, retention, log, job, directory }: SaverContextOptions) => ({
+const common = ({ store, retention, log, job, directory, beforeRemoval }: SaverContextOptions) => ({
   store,
   retention,
+  beforeRemoval,
   log,
   job,
   directory: resolve(directory),

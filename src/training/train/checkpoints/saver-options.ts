@@ -42,6 +42,8 @@ export interface SaverOptions {
   readonly job?: string;
   /** Finds the record of the end of training, which says which checkpoint is the newest. Default: none. @internal */
   readonly findEnd?: (session: TrainingRunner, signal?: AbortSignal) => Promise<FoundEnd | undefined>;
+  /** Called before old checkpoints are removed, to pin some of them. Default: none. @internal */
+  readonly beforeRemoval?: () => Promise<void>;
   /**
    * How long a restore waits for missing tasks: for all of them until the newest checkpoint is known, then for those
    * that hold it. Default: 120,000.

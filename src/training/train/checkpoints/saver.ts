@@ -44,6 +44,7 @@ const OPTIONS: Names<SaverOptions> = {
   namespace: true,
   job: true,
   findEnd: true,
+  beforeRemoval: true,
   waitMs: true,
   strict: true,
   writeMetaGraph: true,
@@ -301,6 +302,27 @@ export class Saver implements SaverLike {
     }
     this.#pinned.clear();
     for (const attempt of pinned) this.#pinned.add(attempt);
+  }
+
+  /** Protects checkpoints from removal, by their attempts. @internal */
+  pinAttempts(attempts: Iterable<string>): void {
+    this.#pinned.clear();
+    for (const attempt of attempts) this.#pinned.add(attempt);
+  }
+
+  /** Restores the checkpoint of this attempt; undefined if it does not exist. @internal */
+  async restoreAttempt(
+    session: TrainingRunner,
+    directory: string,
+    attempt: string,
+    options: RestoreOptions = {},
+  ): Promise<RestoreReport | undefined> {
+    const { checkpoints, holders, variables } = this.#context(session, directory);
+    holders?.begin();
+    const manifest = (await checkpoints.list()).find((one) => one.attempt === attempt);
+    if (!manifest) return undefined;
+    const request = this.#restoreRequest(session, variables, options);
+    return restoring(session, () => checkpoints.restore(manifest, request));
   }
 
   #remember(manifests: readonly Manifest[], directory: string): void {

@@ -6,6 +6,7 @@
 import { basename, join } from 'node:path';
 import { invalid, ShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
+import type { Manifest } from '../../../distributed/checkpoint/format/manifest.js';
 import { savedVariable } from '../../../distributed/checkpoint/format/saved-variable.js';
 import { restoreCheckpoint } from '../../../distributed/checkpoint/protocol/restore.js';
 import { listCheckpoints } from '../../../distributed/checkpoint/reading/catalog.js';
@@ -23,6 +24,8 @@ export interface CheckpointSourceOptions {
   /** The variables to restore. Default: all global variables of the session's graph. */
   readonly variables?: readonly Variable[];
   readonly log?: Log;
+  /** Called with the checkpoint before it is restored, and awaited; default: none. */
+  readonly onRestore?: (manifest: Manifest) => Promise<void>;
 }
 
 const OWNER = 'this process';
@@ -49,11 +52,12 @@ export class CheckpointSource implements SaverLike {
     path: string,
     { signal }: { signal?: AbortSignal } = {},
   ): Promise<unknown> {
-    const { store, namespace, log } = this.#options;
+    const { store, namespace, log, onRestore } = this.#options;
     const manifest = (await this.#list(signal)).find(({ prefix }) => prefix === basename(path));
     if (!manifest) {
       throw new ShoalError('SHOAL_NOT_FOUND', `Checkpoint ${basename(path)} no longer exists`);
     }
+    await onRestore?.(manifest);
     const saved = this.#variables(session).map((variable) =>
       savedVariable(variable, variable.sliceInfo?.fullName ?? variable.name),
     );
@@ -62,6 +66,11 @@ export class CheckpointSource implements SaverLike {
       variables: new Map([[OWNER, saved]]),
       signal,
     });
+  }
+
+  /** The checkpoints that exist, newest first. */
+  list(signal?: AbortSignal): Promise<readonly Manifest[]> {
+    return this.#list(signal);
   }
 
   save(): Promise<string> {

@@ -15,6 +15,7 @@ import { claimDirectory } from '../../../job/launcher/cluster-file.js';
 import { runLocalCluster } from '../../../job/launcher/local-cluster.js';
 import { Screen } from '../../../job/launcher/screen.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
+import { describeLastEvaluation } from '../../../job/results/last-evaluation.js';
 import type { ShoalContext } from '../../context.js';
 import { describeFinished } from '../../job/finished.js';
 import { loadJob } from '../../job/load-job.js';
@@ -93,6 +94,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
       graceMs: flags.grace * 1000,
       lastStep: job.train.lastStep,
       resumes: job.train.checkpoint !== undefined,
+      ...(evaluator && { results: () => describeLastEvaluation(job, home) }),
     });
   } finally {
     signals.dispose();
