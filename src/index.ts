@@ -43,6 +43,15 @@ export {
   type TfCodeName,
 } from './base/errors/errors.js';
 export { exitCodeOf } from './base/errors/exit-codes.js';
+export type {
+  JobEvent,
+  JobEventData,
+  JobEventFields,
+  JobEventHeader,
+  JobEventName,
+  RestoredInEvent,
+  TrialReport,
+} from './base/text/job-event.js';
 export type { Consistency } from './distributed/checkpoint/format/consistency.js';
 export type { EngineKind } from './distributed/cluster/spec/config.js';
 export type { Attrs, AttrValue, FunctionRef } from './tensorflow/graph/attributes.js';

@@ -26,15 +26,18 @@ function ownMessage({ code, message }: ShoalError): string {
 
 /** The same as one line of JSON, for commands with --json. Fields without a value are left out. */
 export function describeFailureAsJson(error: unknown): string {
+  return JSON.stringify({ level: 'error', ...failureData(error) });
+}
+
+export function failureData(error: unknown) {
   const isOwn = error instanceof ShoalError;
-  return JSON.stringify({
-    level: 'error',
+  return {
     code: isOwn ? error.code : undefined,
     message: isOwn ? ownMessage(error) : messageOf(error),
     hint: hintOf(error),
     at: userFrameOf(error),
     stack: error instanceof Error && !isOwn ? cleanStack(error) : undefined,
-  });
+  };
 }
 
 export function exitCodeOfFailure(error: unknown): number {

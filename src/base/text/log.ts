@@ -1,11 +1,12 @@
 /** Log levels. A line of level info is written as it is; others begin with their level: `WARN /job:ps/task:1 is lost`. */
 import { ShoalError } from '../errors/errors.js';
+import type { JobEventData } from './job-event.js';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** Receives log lines; default level: info. */
-export type Log = (line: string, level?: LogLevel) => void;
+/** Receives log lines, and what some of them report as data; default level: info. */
+export type Log = (line: string, level?: LogLevel, data?: JobEventData) => void;
 
 /** Writes lines of at least this level. */
 export function leveled(write: (line: string) => void, least: LogLevel): Log {

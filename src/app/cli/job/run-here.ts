@@ -3,6 +3,7 @@ import { rmdirSync } from 'node:fs';
 import { isShoalError } from '../../../base/errors/errors.js';
 import { EXIT } from '../../../base/errors/exit-codes.js';
 import { makeDirectorySync, requireDirectory } from '../../../base/files/directories.js';
+import type { Log } from '../../../base/text/log.js';
 import type { JobDefinition } from '../../job/definition/define-job.js';
 import {
   claimDirectory,
@@ -10,7 +11,7 @@ import {
   removeClusterFile,
   writeClusterFile,
 } from '../../job/launcher/cluster-file.js';
-import { describeResult } from '../../job/running/describe-outputs.js';
+import { describeResult, endData } from '../../job/running/describe-outputs.js';
 
 export interface RunHereOptions {
   /** The task's own directory. */
@@ -18,7 +19,8 @@ export interface RunHereOptions {
   /** The job's directory, which is locked while the job runs. */
   readonly home: string;
   readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
+  readonly reportsOutputs?: boolean;
 }
 
 /** How often the step is written for `shoal status`. */
@@ -94,21 +96,24 @@ class StatusFile implements Disposable {
 
 async function train(
   job: JobDefinition,
-  { signal, log, dir }: RunHereOptions,
+  { signal, log, dir, reportsOutputs = false }: RunHereOptions,
   onStep: (step: number) => void,
 ): Promise<number> {
   const { runInProcess } = await import('../../job/running/run-local.js');
-  const result = await runInProcess(job, { signal, log, dir, onStep }).catch((error: unknown) => {
-    if (!signal.aborted || !isShoalError(error)) throw error;
-    log('stopped before training began');
-    return undefined;
-  });
+  const result = await runInProcess(job, { signal, log, dir, onStep, reportsOutputs }).catch(
+    (error: unknown) => {
+      if (!signal.aborted || !isShoalError(error)) throw error;
+      log('stopped before training began');
+      return undefined;
+    },
+  );
   if (!result) return EXIT.interrupted;
   const { step, interrupted } = result;
+  const data = endData(result, job.train.lastStep);
   if (interrupted) {
-    log(`stopped at step ${step}`);
+    log(`stopped at step ${step}`, 'info', data);
     return EXIT.interrupted;
   }
-  log([`done at step ${step}`, ...describeResult(result)].join(' · '));
+  log([`done at step ${step}`, ...describeResult(result)].join(' · '), 'info', data);
   return 0;
 }

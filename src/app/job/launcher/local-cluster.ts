@@ -13,7 +13,9 @@ import { sleep } from '../../../base/async/deadline.js';
 import { describeError } from '../../../base/errors/errors.js';
 import { EXIT } from '../../../base/errors/exit-codes.js';
 import { makeDirectorySync, requireDirectory } from '../../../base/files/directories.js';
-import { type LogLevel, leveled } from '../../../base/text/log.js';
+import { parseEventLine } from '../../../base/text/events.js';
+import type { JobEventData } from '../../../base/text/job-event.js';
+import type { LogLevel } from '../../../base/text/log.js';
 import { formatAddress } from '../../../distributed/cluster/spec/address.js';
 import { tokenSecurity } from '../../../distributed/cluster/spec/security.js';
 import { taskId } from '../../../distributed/cluster/spec/task-id.js';
@@ -22,7 +24,7 @@ import { type ChildCommand, TaskChild } from './child.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from './cluster-file.js';
 import { finishedWorkersVariable } from './finished-workers.js';
 import { Guard } from './guard.js';
-import { judgeEnding, type Verdict } from './policy.js';
+import { describeEnding, judgeEnding, type Verdict } from './policy.js';
 import { choosePorts } from './ports.js';
 import { Progress } from './progress.js';
 import type { Screen } from './screen.js';
@@ -78,7 +80,8 @@ interface LocalTask {
 
 type Failure = Extract<Verdict, { kind: 'failed' }> & { readonly task: LocalTask };
 
-const LAUNCHER = 'shoal';
+/** The name of the launcher in its log lines. */
+export const LAUNCHER = 'shoal';
 /** A ps exits after the leave messages of the workers, which is shortly before their processes end. */
 const LEAVE_MS = 3000;
 
@@ -221,7 +224,9 @@ class LocalCluster {
       const child = this.#launch(task);
       const ending = await child.ended;
       this.#guard.release(child.pid);
-      const { uptimeMs } = child;
+      const { uptimeMs, pid } = child;
+      const how = `${task.label} ${describeEnding(ending)}`;
+      this.#log(how, 'debug', { event: 'taskEnded', member: task.label, pid, ...ending });
       const step = this.#progress.highestStep;
       // A task that fails again at the same step has not recovered, however long its process ran.
       const hasProgressed = task.restartedAt === undefined || step === undefined || step > task.restartedAt;
@@ -243,7 +248,12 @@ class LocalCluster {
       task.restarts++;
       task.restartedAt = this.#progress.highestStep;
       const again = `restart ${task.restarts} of at most ${maxRestarts}`;
-      this.#log(`${task.label} ${verdict.why}; ${again}${wipe ? ', with an empty directory' : ''}`, 'warn');
+      this.#log(`${task.label} ${verdict.why}; ${again}${wipe ? ', with an empty directory' : ''}`, 'warn', {
+        event: 'taskRestarted',
+        member: task.label,
+        restarts: task.restarts,
+        why: verdict.why,
+      });
       const taken = this.#tasks.map(({ port }) => port);
       task.port = (await choosePorts(host, 1, { avoid: taken }))[0]!;
       task.address = formatAddress({ host, port: task.port });
@@ -259,13 +269,18 @@ class LocalCluster {
     const child = new TaskChild({
       ...entry(task.dir),
       env: this.#environment(task),
-      onLine: (line, side) => screen.line(task.label, line, side),
+      onLine: (line, side) => screen.taskLine(task.label, line, side),
       congestion: (side) => screen.congestion(side),
     });
     this.#guard.watch(child.pid);
     task.child = child;
     const chief = task.job === 'worker' && task.index === 0 ? ' (chief)' : '';
-    this.#log(`${task.label}${chief} is process ${child.pid}, agent ${task.address}`);
+    this.#log(`${task.label}${chief} is process ${child.pid}, agent ${task.address}`, 'info', {
+      event: 'taskStarted',
+      member: task.label,
+      pid: child.pid,
+      address: task.address,
+    });
     if (this.#options.kill.aborted) child.kill();
     return child;
   }
@@ -338,7 +353,7 @@ class LocalCluster {
     }
     screen.line(LAUNCHER, `${task.label} ${why}; its last lines:`, 'stderr');
     const lines = task.child?.lastLines ?? [];
-    for (const line of lines) screen.line(LAUNCHER, `  ${line}`, 'stderr');
+    for (const line of lines) screen.line(LAUNCHER, `  ${parseEventLine(line)?.message ?? line}`, 'stderr');
     if (lines.length === 0) screen.line(LAUNCHER, '  (it wrote nothing)', 'stderr');
   }
 
@@ -349,7 +364,8 @@ class LocalCluster {
       security: tokenSecurity(this.#token),
       lastStep,
       everyMs: screen.live ? 1000 : 10_000,
-      onLines: (summary, tasks) => (screen.live ? screen.status([...tasks, summary]) : this.#log(summary)),
+      onLines: (summary, tasks, data) =>
+        screen.live ? screen.status([...tasks, summary]) : this.#log(summary, 'info', data),
       tasks: () =>
         this.#tasks.map(({ label, job, index, child, restarts }) => ({
           label,
@@ -379,8 +395,8 @@ class LocalCluster {
     }
   }
 
-  #log(line: string, level: LogLevel = 'info'): void {
+  #log(line: string, level: LogLevel = 'info', data?: JobEventData): void {
     const { screen, logLevel = 'info' } = this.#options;
-    leveled((text) => screen.line(LAUNCHER, text), logLevel)(line, level);
+    screen.log(LAUNCHER, logLevel)(line, level, data);
   }
 }

@@ -1,6 +1,7 @@
 /** Queries the agents for the state of the cluster periodically: one line for each task, and a summary. */
 import { sleep } from '../../../base/async/deadline.js';
 import { isShoalError } from '../../../base/errors/errors.js';
+import type { JobEventData } from '../../../base/text/job-event.js';
 import { askStatus } from '../../../distributed/cluster/agent/status.js';
 import type { ClusterStatus } from '../../../distributed/cluster/agent/wire.js';
 import type { Security } from '../../../distributed/cluster/spec/security.js';
@@ -13,7 +14,7 @@ export interface ProgressOptions {
   readonly security: Security;
   readonly lastStep?: number;
   readonly everyMs: number;
-  readonly onLines: (summary: string, tasks: readonly string[]) => void;
+  readonly onLines: (summary: string, tasks: readonly string[], data: JobEventData) => void;
   /** All tasks and their processes. */
   readonly tasks: () => readonly TaskProcess[];
   readonly now?: () => number;
@@ -128,6 +129,14 @@ export class Progress {
       onLines(
         progressLine(known, perSecond, { alive, all: all.length }, lastStep),
         all.map((one) => taskLine(one, memberOf(one), width)),
+        {
+          event: 'progress',
+          step: known,
+          lastStep,
+          stepsPerSecond: perSecond,
+          alive,
+          tasks: all.length,
+        },
       );
     }
   }

@@ -70,7 +70,13 @@ describe('a screen', () => {
     screen.status(['step 1']);
     screen.line('ps 0', 'a "word"');
     expect(written.map((line) => JSON.parse(line))).toEqual([
-      { time: expect.stringMatching(/^\d{4}-.*Z$/), level: 'info', task: 'ps 0', message: 'a "word"' },
+      {
+        event: 'log',
+        time: expect.stringMatching(/^\d{4}-.*Z$/),
+        level: 'info',
+        task: 'ps 0',
+        message: 'a "word"',
+      },
     ]);
   });
 

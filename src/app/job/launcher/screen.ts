@@ -1,8 +1,10 @@
 /**
  * The output of a local cluster: complete lines of all tasks, each prefixed with its task's name, and on a terminal the
- * status of the tasks at the bottom, one line each. With `json`, one JSON object per line instead.
+ * status of the tasks at the bottom, one line each. With `json`, one event per line instead.
  */
-import { type LogLevel, splitLevel } from '../../../base/text/log.js';
+import { eventLine, eventLog, eventOf, parseEventLine } from '../../../base/text/events.js';
+import type { JobEvent } from '../../../base/text/job-event.js';
+import { type Log, type LogLevel, leveled, splitLevel } from '../../../base/text/log.js';
 
 export interface ScreenStream {
   write(text: string): boolean;
@@ -17,7 +19,7 @@ export interface ScreenOptions {
   readonly stdout: ScreenStream;
   readonly stderr: ScreenStream;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** One JSON object per line, with the time, the level, the task and the message; no status. Default: false. */
+  /** One event per line, as a JSON object; no status. Default: false. */
   readonly json?: boolean;
 }
 
@@ -81,8 +83,7 @@ export class Screen {
       const source = `${side} ${label}`;
       const { level, message } = splitLevel(text, this.#levels.get(source));
       this.#levels.set(source, level);
-      const time = new Date().toISOString();
-      out.write(`${JSON.stringify({ time, level, task: label, message })}\n`);
+      this.event(eventOf({ event: 'log' }, { task: label, level, message }), side);
       return;
     }
     const name = `${label.padEnd(this.#width)} │`;
@@ -94,6 +95,23 @@ export class Screen {
     // A colour that a task leaves on must not affect other lines.
     const reset = text.includes('\x1b') ? RESET : '';
     this.#write(out, `\x1b[${colour}m${name}${RESET} ${text}${reset}\n`);
+  }
+
+  /** A line of a task, which is an event if the task writes events. */
+  taskLine(label: string, text: string, side: Side): void {
+    if (this.#json && side === 'stdout' && parseEventLine(text)) this.#out.stdout.write(`${text}\n`);
+    else this.line(label, text, side);
+  }
+
+  /** Writes an event; only with `json`. */
+  event(event: JobEvent, side: Side = 'stdout'): void {
+    this.#out[side].write(`${eventLine(event)}\n`);
+  }
+
+  /** The log of a task, with lines of at least this level. */
+  log(label: string, least: LogLevel): Log {
+    if (this.#json) return eventLog((event) => this.event(event), label, least);
+    return leveled((line) => this.line(label, line), least);
   }
 
   /** Sets the lines at the bottom, the last one if there is little space; does nothing without a terminal. */

@@ -3,7 +3,7 @@
  * model at the end and periodically; the evaluator exports checkpoints that are better than all earlier ones. Old
  * versions are removed.
  */
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describeError, hintLineOf, invalid, isShoalError, messageOf } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
@@ -236,7 +236,12 @@ export class JobExports {
     );
     this.#last = { step, path };
     this.#publishing?.offer(path, step);
-    log(`exported step ${step} to ${path} in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+    log(`exported step ${step} to ${path} in ${((performance.now() - begun) / 1000).toFixed(1)} s`, 'info', {
+      event: 'export',
+      step,
+      version: basename(path),
+      path,
+    });
     return path;
   }
 }
@@ -281,7 +286,13 @@ export class BestExports {
         origin: { step, metric: { name: metric, value } },
         log: this.#log,
       });
-      this.#log(`new best ${metric}: ${value} at step ${step}; exported to ${path}`);
+      this.#log(`new best ${metric}: ${value} at step ${step}; exported to ${path}`, 'info', {
+        event: 'export',
+        step,
+        version: basename(path),
+        path,
+        metric: { name: metric, value },
+      });
     } catch (error) {
       if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT')) throw error;
       this.#log(

@@ -176,7 +176,11 @@ export class LocalEvaluation implements AsyncDisposable {
     decisions?.report(await this.#record.add({ step, results, checkpoint }));
     await decisions?.onLook?.(this.#record.decisions);
     this.#watchPace(step, (performance.now() - begun) / 1000);
-    log(`evaluation of step ${step}: ${describeResults(results)}`);
+    log(`evaluation of step ${step}: ${describeResults(results)}`, 'info', {
+      event: 'evaluation',
+      step,
+      metrics: results,
+    });
     const keep = async (what: string, work: () => unknown) => {
       try {
         await work();

@@ -119,7 +119,12 @@ export class JobCheckpoints {
     // The workers of a cluster wait for the restore only.
     if (!session.server) await tidied;
     const why = again && missing.length > 0 ? `${variablesLost(missing.length)}: ` : '';
-    log(`${why}restored ${manifest.prefix} (${bytes(bytesRead)} read)`);
+    log(`${why}restored ${manifest.prefix} (${bytes(bytesRead)} read)`, 'info', {
+      event: 'restore',
+      step: manifest.step,
+      checkpoint: manifest.prefix,
+      bytes: bytesRead,
+    });
     if (session.input) session.input.restored(input);
     else if (input !== undefined)
       log(

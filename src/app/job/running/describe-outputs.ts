@@ -1,5 +1,6 @@
 /** Formats the outputs of a job for the log: `w = [0.1]`, `y = 100 values of shape [100]`. */
 
+import type { JobEventData } from '../../../base/text/job-event.js';
 import { describeResults } from '../../../training/train/evaluation/evaluate.js';
 import type { JobResult } from '../definition/job-result.js';
 
@@ -16,18 +17,36 @@ export function describeResult({
   ];
 }
 
+/** The end of a worker's training, as data. */
+export function endData(result: JobResult, lastStep: number): JobEventData {
+  const { step, ownSteps, loss, evaluation, outputs, exported, interrupted } = result;
+  const small = Object.entries(outputs).filter(([, value]) => countOf(shapeOf(value)) <= MAX_VALUES);
+  return {
+    event: 'end',
+    step,
+    ownSteps,
+    reason: interrupted ? 'interrupted' : step < lastStep ? 'early' : 'lastStep',
+    loss,
+    evaluation,
+    outputs: Object.fromEntries(small),
+    exported,
+  };
+}
+
 /** Larger outputs are described, not printed. */
 const MAX_VALUES = 10;
 
 function describeOutputs(outputs: Readonly<Record<string, unknown>>): readonly string[] {
   return Object.entries(outputs).map(([name, value]) => {
     const shape = shapeOf(value);
-    const count = shape.reduce((product, size) => product * size, 1);
+    const count = countOf(shape);
     return count > MAX_VALUES
       ? `${name} = ${count} values of shape [${shape.join(', ')}]`
       : `${name} = ${JSON.stringify(value, plain)}`;
   });
 }
+
+const countOf = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
 const shapeOf = (value: unknown): number[] =>
   Array.isArray(value) ? [value.length, ...(value.length > 0 ? shapeOf(value[0]) : [])] : [];

@@ -11,6 +11,7 @@ import type { ClusterConfig } from '../../../distributed/cluster/spec/config.js'
 import { replicaDeviceSetter } from '../../../distributed/cluster/spec/device-setter.js';
 import type { Security } from '../../../distributed/cluster/spec/security.js';
 import { parseTaskId, type TaskId, trains } from '../../../distributed/cluster/spec/task-id.js';
+import { logLoss } from '../../../distributed/cluster/task/log-loss.js';
 import { configured, Server } from '../../../training/train/task/server.js';
 import type { JobDefinition } from '../definition/define-job.js';
 import type { JobResult } from '../definition/job-result.js';
@@ -18,7 +19,7 @@ import { EndedJobWatch, isAlone } from '../directory/ended-job.js';
 import { blobsIn } from '../directory/task-directory.js';
 import { buildTrainingGraph } from '../graph/training-graph.js';
 import { evaluateJob } from '../results/evaluation.js';
-import { describeResult } from './describe-outputs.js';
+import { describeResult, endData } from './describe-outputs.js';
 import { StartAborted } from './job-end.js';
 import { isPreempted, stoppedCode } from './preemption.js';
 import { trainJob } from './train-job.js';
@@ -31,6 +32,8 @@ export interface RunTaskOptions {
   readonly signal: AbortSignal;
   readonly log: Log;
   readonly security?: Security;
+  /** Whether the reports of steps contain the scalar outputs of the model; default: false. */
+  readonly reportsOutputs?: boolean;
   /** Workers that finished before this task started, and are not started again; default: none are known. */
   readonly finishedWorkers?: readonly TaskId[];
 }
@@ -59,6 +62,8 @@ async function runRole(job: JobDefinition, options: RunTaskOptions): Promise<num
     replicas: job.train.checkpoint?.replicas,
   });
   server.finished.assume(options.finishedWorkers ?? []);
+  // Of a ps it is part of its log.
+  if (server.isChief) server.task.events.on('*', (event) => logLoss(event, log, true));
   log(`agent at ${server.task.agentAddress}, ${server.engine.description}, pid ${process.pid}`);
   try {
     if (role === 'ps') return await serve(server, job, options);
@@ -100,7 +105,7 @@ async function serve(
 async function train(
   server: Server,
   job: JobDefinition,
-  { signal, log, config, dir }: RunTaskOptions,
+  { signal, log, config, dir, reportsOutputs }: RunTaskOptions,
   onStep: (step: number) => void,
 ): Promise<number> {
   const workerDevice = config.task;
@@ -115,6 +120,7 @@ async function train(
       dir,
       signal: AbortSignal.any([signal, ended.signal]),
       log,
+      reportsOutputs,
       onStep: (step) => {
         if (!hasStarted) ended[Symbol.dispose]();
         hasStarted = true;
@@ -140,11 +146,11 @@ async function train(
     result.step > lastStep ? ` (last step ${lastStep}: steps that were running then count too)` : '';
   const made = `at step ${result.step}${late}; ${result.ownSteps} steps were made here`;
   if (result.interrupted) {
-    log(`stopped ${made}`);
+    log(`stopped ${made}`, 'info', endData(result, lastStep));
     await announceStop(server, signal);
     return EXIT.interrupted;
   }
-  log([`done ${made}`, ...describeResult(result)].join(' · '));
+  log([`done ${made}`, ...describeResult(result)].join(' · '), 'info', endData(result, lastStep));
   return EXIT.done;
 }
 

@@ -33,6 +33,8 @@ export interface TrainJobOptions {
   readonly signal: AbortSignal;
   readonly log: Log;
   readonly onStep?: (step: number) => void;
+  /** Whether the reports of steps contain the scalar outputs of the model. Default: false. */
+  readonly reportsOutputs?: boolean | undefined;
 }
 
 /** One training of a job: its graph, what runs beside its steps, and what stops it. */
@@ -164,7 +166,7 @@ async function makeSteps(
   opened: OpenedTraining,
   hooks: readonly SessionRunHook[],
 ): Promise<LoopResult> {
-  const { job, graph, services, stop, log, onStep } = training;
+  const { job, graph, services, stop, log, onStep, reportsOutputs } = training;
   const { session } = opened;
   const first = (await session.runUngated(graph.globalStep.toOutput())).number();
   // A job that has stopped early is finished, as at its last step: its tasks do what remains.
@@ -172,6 +174,7 @@ async function makeSteps(
   services.follow(opened, graph);
   if (hasEnded) log(`training has ended at step ${first}, before the last step (${job.train.lastStep})`);
   const lastStep = hasEnded ? first : job.train.lastStep;
+  log(`training begins at step ${first}`, 'debug', { event: 'start', job: job.name, step: first, lastStep });
   services.begin(opened, first, lastStep);
   let isStopRequested = false;
   const step = stepMaker(opened, hooks, stop, () => {
@@ -185,6 +188,7 @@ async function makeSteps(
     signal: stop,
     log,
     isStopRequested: () => isStopRequested || services.decisions?.stoppedAt !== undefined,
+    reportsOutputs,
     onStep: (now) => {
       onStep?.(now);
       services.onStep(now);

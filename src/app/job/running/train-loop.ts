@@ -2,8 +2,11 @@
 
 import { isShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
+import type { Output } from '../../../tensorflow/graph/operation.js';
 import { isEndOfTokens } from '../../../tensorflow/optimizers/sync/sync-tokens.js';
 import type { Fetches, FetchResult } from '../../../tensorflow/session/fetches.js';
+import { isFloating, isInteger } from '../../../tensorflow/tensor/dtype.js';
+import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { endedAtOnce } from '../../../training/input/files/input-errors.js';
 import type { RecoverableSession } from '../../../training/train/recovery/recoverable-session.js';
 import type { TrainOptions } from '../definition/define-job.js';
@@ -21,6 +24,8 @@ export interface TrainLoopOptions extends Pick<TrainOptions, 'lastStep' | 'infli
   readonly onStep: (step: number) => void;
   /** Whether a hook requested the end of training. */
   readonly isStopRequested: () => boolean;
+  /** Whether the scalar outputs of the model are part of the reports. Default: false. */
+  readonly reportsOutputs?: boolean | undefined;
 }
 
 export async function trainLoop(
@@ -40,10 +45,15 @@ export async function trainLoop(
   let { recoveries } = session;
   let logged = { at: performance.now(), step };
   onStep(step);
+  const scalars = options.reportsOutputs ? scalarsOf(parts.outputs) : {};
+  const hasScalars = (outputs: object) => Object.keys(scalars).every((name) => name in outputs);
+  /** How long the last step took. Outputs are fetched with the steps that are expected to be reported. */
+  let lastMs = Number.POSITIVE_INFINITY;
+  const isDue = (ms: number) => performance.now() - logged.at + ms > logEverySecs * 1000;
 
   const attempt = async () => {
     try {
-      return await options.step([stepAfter, loss]);
+      return await options.step([stepAfter, loss, isDue(lastMs) ? scalars : {}]);
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw error;
       hasNoTokens = isEndOfTokens(error);
@@ -59,7 +69,8 @@ export async function trainLoop(
         isOver = true;
         return;
       }
-      const [now, value] = made;
+      const [now, value, outputs] = made;
+      lastMs = performance.now() - begun;
       ownSteps += 1;
       // Steps in flight end in any order. A lower number of one that began later, or that was repeated in a recovery,
       // is that of a step after a restore.
@@ -71,11 +82,21 @@ export async function trainLoop(
       }
       lastLoss = value.number();
       onStep(step);
-      const elapsed = performance.now() - logged.at;
-      if (elapsed > logEverySecs * 1000) {
-        const rate = ((step - logged.step) / elapsed) * 1000;
+      if (isDue(0) && hasScalars(outputs)) {
+        const rate = ((step - logged.step) / (performance.now() - logged.at)) * 1000;
         logged = { at: performance.now(), step };
-        log(`${stepOf(step, lastStep)} · ${rate.toFixed(0)} steps/s · loss ${lastLoss.toPrecision(4)}`);
+        log(
+          `${stepOf(step, lastStep)} · ${rate.toFixed(0)} steps/s · loss ${lastLoss.toPrecision(4)}`,
+          'info',
+          {
+            event: 'step',
+            step,
+            lastStep,
+            stepsPerSecond: rate,
+            loss: lastLoss,
+            outputs: valuesOf(outputs),
+          },
+        );
       }
     }
   };
@@ -90,6 +111,19 @@ export async function trainLoop(
     if (error) throw error;
   }
   return { step, ownSteps, loss: lastLoss, interrupted: signal.aborted && step < lastStep && !isOver };
+}
+
+const scalarsOf = (outputs: TrainingGraph['outputs']): Record<string, Output> =>
+  Object.fromEntries(
+    Object.entries(outputs).filter(
+      ([, { rank, dtype }]) => rank === 0 && (isFloating(dtype) || isInteger(dtype) || dtype === 'bool'),
+    ),
+  );
+
+/** Undefined if there are none. */
+function valuesOf(outputs: Readonly<Record<string, Tensor>>): Record<string, unknown> | undefined {
+  const values = Object.entries(outputs).map(([name, tensor]) => [name, tensor.item()] as const);
+  return values.length === 0 ? undefined : Object.fromEntries(values);
 }
 
 /** Returns no outputs if the error is the end of the input; else throws it. */

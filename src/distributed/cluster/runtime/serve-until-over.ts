@@ -10,6 +10,7 @@ import { GRACE_MS } from '../spec/config.js';
 import { parseTaskId, type TaskId } from '../spec/task-id.js';
 import type { ClusterTask } from '../task/cluster-task.js';
 import type { Stopped } from '../task/finished-workers.js';
+import { logLoss } from '../task/log-loss.js';
 import type { TrainingEnd, TrainingState } from '../task/training-end.js';
 
 export interface JoinClusterOptions {
@@ -84,12 +85,7 @@ export function serveUntilOver(
       look();
     };
     const unsubscribe = task.events.on('*', (event) => {
-      if (event.type === 'lost') {
-        const why = event.why === 'blocked' ? 'its main thread stays blocked' : event.why;
-        log?.(`${event.member.task} is lost (${why})`, 'warn');
-      }
-      if (event.type === 'back')
-        log?.(`${event.member.task} is back${event.replaced ? ' as a new process' : ''}`);
+      if (log) logLoss(event, log);
       look();
     });
     const rhythm = setInterval(look, LOOK_MS);

@@ -36,6 +36,12 @@ export function parseTaskId(text: string): TaskName {
   return { job: match[1]!, index: Number(match[2]) };
 }
 
+/** The name of a task in log lines: `ps 1`. */
+export function taskLabel(text: string): string {
+  const { job, index } = parseTaskId(text);
+  return `${job} ${index}`;
+}
+
 /** Orders tasks by job, then by index. */
 export function compareTasks(a: TaskId, b: TaskId): number {
   const left = parseTaskId(a);

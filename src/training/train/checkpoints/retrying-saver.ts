@@ -165,9 +165,10 @@ export class RetryingSaver {
       // A program that has failed closes its session, and the event file, during a save.
       if (writer?.isClosed === false)
         writer.addSessionLog('checkpoint', this.#savedStep, { checkpointPath: saved });
-      const secs = (performance.now() - begun) / 1000;
+      const seconds = (performance.now() - begun) / 1000;
       const name = label === undefined ? saved : label + saved.slice(saved.lastIndexOf('-'));
-      log(`saved ${name} in ${secs.toFixed(1)} s`);
+      const data = { event: 'save', step: this.#savedStep, path: saved, seconds } as const;
+      log(`saved ${name} in ${seconds.toFixed(1)} s`, 'info', data);
       await onSaved?.({ step: this.#savedStep, path: saved });
       return true;
     } catch (error) {

@@ -34,6 +34,7 @@ import {
   describeRestored,
   type RecoveryEvent,
   RecoveryReport,
+  recoveryData,
 } from '../recovery/recovery-report.js';
 import type { ReplacedVariables } from '../recovery/replaced-variables.js';
 import { FallingStepWatch } from '../recovery/steps/falling-step-watch.js';
@@ -332,7 +333,14 @@ function recoveryOptions(opening: Opening) {
       await feeders?.begin();
       recoveryGuard.resume();
       const restored = again ? undefined : recoveryReport?.started();
-      if (restored) log(`others were training: ${describeRestored(restored)}`);
+      if (restored)
+        log(`others were training: ${describeRestored(restored)}`, 'info', {
+          event: 'recovery',
+          step: restored.step,
+          mode: options.recovery ?? 'exact',
+          lost: [],
+          restored,
+        });
       void server?.finished.reportBegun();
       await options.onReady?.(again);
       for (const hook of hooks) await hook.afterCreateSession?.(runner, coordinator);
@@ -340,9 +348,9 @@ function recoveryOptions(opening: Opening) {
     onRecovered:
       recoveryReport &&
       (async (ms: number) => {
-        const step = options.onRecovery ? await readGlobalStep(runner, { timeoutMs: READ_STEP_MS }) : 0;
+        const step = options.onRecovery && (await readGlobalStep(runner, { timeoutMs: READ_STEP_MS }));
         const recovery = recoveryReport.end(ms);
-        log(describeRecovery(recovery));
+        log(describeRecovery(recovery), 'info', recoveryData(recovery, step));
         await options.onRecovery?.({ ...recovery, step: step ?? 0 });
       }),
   };

@@ -208,7 +208,11 @@ async function publish(
   log: Log,
 ): Promise<void> {
   if (outputDir !== undefined) await writeResults(writers.get(outputDir), results, step);
-  log(`evaluation of ${path}: ${describeResults(results)}`);
+  log(`evaluation of ${path}: ${describeResults(results)}`, 'info', {
+    event: 'evaluation',
+    step,
+    metrics: results,
+  });
   await onResults?.(results, step);
   await best?.consider(session, { step, results, path: async () => path });
 }

@@ -101,8 +101,11 @@ export class EarlyStoppingHook extends SessionRunHook<EarlyStoppingResults> {
     if (!this.#isOver(value, results.step.number())) return;
     this.#over = true;
     const { value: best, step } = this.#best as { value: number; step: number };
+    const now = results.step.number();
     this.#log(
-      `no improvement on ${best}, of step ${step}, for ${results.step.number() - step} steps: stopping training`,
+      `no improvement on ${best}, of step ${step}, for ${now - step} steps: stopping training`,
+      'info',
+      { event: 'earlyStop', reason: 'noImprovement', step: now, best: { value: best, step } },
     );
     await context.session.run(this.#raise);
     context.requestStop();

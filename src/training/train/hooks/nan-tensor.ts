@@ -59,7 +59,7 @@ export class NanTensorHook extends SessionRunHook<Tensor> {
         hint: 'Lower the learning rate, clip the gradients, or check the input.',
       });
     }
-    this.#log(`${message}; stopping training`);
+    this.#log(`${message}; stopping training`, 'info', { event: 'earlyStop', reason: 'nan' });
     context.requestStop();
   }
 

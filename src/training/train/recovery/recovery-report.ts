@@ -1,6 +1,7 @@
 /** What a recovery of a task was: what failed, what was restored, from where, and what it cost. */
+import type { JobEventData } from '../../../base/text/job-event.js';
 import type { Manifest } from '../../../distributed/checkpoint/format/manifest.js';
-import { parseTaskId } from '../../../distributed/cluster/spec/task-id.js';
+import { parseTaskId, taskLabel } from '../../../distributed/cluster/spec/task-id.js';
 import type { ClusterTask } from '../../../distributed/cluster/task/cluster-task.js';
 import type { RecoveryMode } from './recovery-mode.js';
 
@@ -181,6 +182,19 @@ export class RecoveryReport {
   close(): void {
     this.#stop();
   }
+}
+
+/** The data of the line for the log. */
+export function recoveryData(recovery: Recovery, step: number | undefined): JobEventData {
+  const { mode, ms, lost, restored } = recovery;
+  return {
+    event: 'recovery',
+    step: step ?? (restored?.isRepeated ? restored.step : undefined),
+    seconds: ms / 1000,
+    mode,
+    lost: lost.map(taskLabel),
+    restored,
+  };
 }
 
 /** The line for the log. */

@@ -64,7 +64,7 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
         placeholder: 'n',
         brief: 'Consecutive restarts of one task before the cluster stops',
       },
-      json: switchFlag('Print log lines as JSON objects with the time, the level, the task and the message'),
+      json: switchFlag('Print events as JSON objects, one per line: docs/events.schema.json describes them'),
       logLevel: LOG_LEVEL_FLAG,
       wipe: switchFlag('Restart a task with an empty directory, as on another machine'),
       grace: {

@@ -4,13 +4,14 @@ import type { LogLevel } from '../../../../base/text/log.js';
 import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 import { EXIT_CODES } from '../../exit-codes.js';
-import { JOB_FLAGS, LOG_LEVEL_FLAG, optionalText } from '../../flags.js';
+import { JOB_FLAGS, LOG_LEVEL_FLAG, optionalText, switchFlag } from '../../flags.js';
 import { TASK_FLAGS, type TaskFlags } from '../../task-flags.js';
 
 export interface TaskCommandFlags extends TaskFlags {
   readonly dir?: string;
   readonly lastStep?: number;
   readonly set?: readonly string[];
+  readonly json: boolean;
   readonly logLevel?: LogLevel;
 }
 
@@ -21,6 +22,7 @@ export const taskCommand = command<TaskCommandFlags, [string], ShoalContext>({
     flags: {
       ...TASK_FLAGS,
       ...JOB_FLAGS,
+      json: switchFlag('Print events as JSON objects, one per line: docs/events.schema.json describes them'),
       logLevel: LOG_LEVEL_FLAG,
       dir: optionalText(
         'The task’s own directory; default: .shoal/JOB/ROLE-INDEX, worker-0 without a cluster',
