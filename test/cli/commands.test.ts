@@ -41,6 +41,7 @@ describe('help', () => {
     for (const name of [
       'init',
       'run',
+      'sweep',
       'task',
       'status',
       'checkpoint',

@@ -52,6 +52,10 @@ test('the model in one process trains', async () => {
   expect(losses.at(-1)).toBeLessThan(0.01 * (losses[0] as number));
 });
 
+test('a program tries several values of a parameter', async () => {
+  expect(await node('tune.ts')).toMatch(/best rate: 0\.1$/m);
+});
+
 test('words are looked up in a vocabulary, and two optimizers train', async () => {
   expect(await node('features.ts')).toMatch(/^loss 0\.0\d+ after step 200$/m);
   expect(await node('columns.ts')).toMatch(

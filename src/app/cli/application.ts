@@ -14,6 +14,7 @@ import { predictCommand, savedModelCommands } from './commands/saved-model/comma
 import { serveCommand } from './commands/serve/command.js';
 import { setupCommand } from './commands/setup/command.js';
 import { statusCommand } from './commands/status/command.js';
+import { sweepCommand } from './commands/sweep/command.js';
 import { taskCommand } from './commands/task/command.js';
 import { asWritten, type ShoalContext } from './context.js';
 import { describeFailure, describeFailureAsJson, exitCodeOfFailure, UsageError } from './failure.js';
@@ -22,6 +23,7 @@ const routes = buildRouteMap<string, ShoalContext>({
   routes: {
     init: initCommand,
     run: runCommand,
+    sweep: sweepCommand,
     task: taskCommand,
     status: statusCommand,
     checkpoint: checkpointCommands,
@@ -45,6 +47,7 @@ const routes = buildRouteMap<string, ShoalContext>({
       '  shoal init my-model                     create a project with a job\n' +
       '  shoal run job.ts                        run a job in one process\n' +
       '  shoal run job.ts --ps 2 --workers 3     run it as a cluster on this machine\n' +
+      '  shoal sweep job.ts --set rate=0.01,0.1  run it with several values of a parameter\n' +
       '  shoal status --watch                    watch that cluster\n' +
       '  shoal checkpoint ls                     list its checkpoints and where they are\n' +
       '  shoal export job.ts --out export/1      export a checkpoint as a SavedModel, for serving\n' +

@@ -10,7 +10,7 @@ export interface ShoalContext extends CommandContext {
 }
 
 /** The commands that accept arguments after `--`. */
-const TAKES_REST: ReadonlySet<string> = new Set(['run', 'task', 'complete']);
+const TAKES_REST: ReadonlySet<string> = new Set(['run', 'sweep', 'task', 'complete']);
 
 /**
  * Splits the command line at the first `--`, for the commands that accept arguments after it. `help COMMAND` becomes

@@ -66,7 +66,7 @@ const find = (program: string): string => `_shoal_complete() {
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-const TAKES_FILE = /^(run|task|checkpoint (push|pull))( |$)/;
+const TAKES_FILE = /^(run|sweep|task|checkpoint (push|pull))( |$)/;
 
 export function runCompletion(this: ShoalContext, _flags: object, shell: Shell): void {
   this.process.stdout.write(`${SCRIPTS[shell](PROGRAM)}\n`);
