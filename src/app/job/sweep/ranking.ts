@@ -22,7 +22,10 @@ export function metricOf(
 }
 
 /** The best first; trials without a number are last. */
-export function ranked(trials: readonly TrialReport[], { metric, mode }: Ranking): readonly TrialReport[] {
+export function rankTrials(
+  trials: readonly TrialReport[],
+  { metric, mode }: Ranking,
+): readonly TrialReport[] {
   const score = (trial: TrialReport): number => {
     const value = metricOf(trial, metric);
     if (value === undefined || Number.isNaN(value)) return Number.POSITIVE_INFINITY;
@@ -36,7 +39,7 @@ export function ranked(trials: readonly TrialReport[], { metric, mode }: Ranking
 
 /** The best trial that is done; undefined if none has a number. */
 export function bestOf(trials: readonly TrialReport[], ranking: Ranking): TrialReport | undefined {
-  const [first] = ranked(
+  const [first] = rankTrials(
     trials.filter(({ state }) => state === 'done'),
     ranking,
   );

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { described } from '../../../../test/described.js';
 import type { TrialReport } from '../../../base/text/job-event.js';
 import { defineJob } from '../definition/define-job.js';
-import { bestOf, ranked, trialTable } from './ranking.js';
+import { bestOf, rankTrials, trialTable } from './ranking.js';
 import { trialsOf } from './trials.js';
 
 const JOB = defineJob({
@@ -82,7 +82,7 @@ test('the best trial is the first of the table, those without a number are the l
     report('d', { loss: 0.1, metrics: { auc: 0.7 } }),
   ];
   const order = (metric: string, mode: 'min' | 'max') =>
-    ranked(trials, { metric, mode })
+    rankTrials(trials, { metric, mode })
       .map(({ trial }) => trial)
       .join('');
   expect(order('loss', 'min')).toBe('dbac');

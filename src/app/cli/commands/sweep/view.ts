@@ -9,7 +9,7 @@ import {
   metricOf,
   numberText,
   type Ranking,
-  ranked,
+  rankTrials,
   trialTable,
 } from '../../../job/sweep/ranking.js';
 import { reportOf, type TrialState } from '../../../job/sweep/trial-file.js';
@@ -87,7 +87,7 @@ export class SweepView {
     this.close();
     const { ranking, screen, isJson, dir } = this.#options;
     const { states } = this;
-    const trials = ranked(states.map(reportOf), ranking);
+    const trials = rankTrials(states.map(reportOf), ranking);
     const best = bestOf(trials, ranking);
     const done = states.filter(({ state }) => state === 'done').length;
     const failed = states.filter(({ state }) => state === 'failed').length;
