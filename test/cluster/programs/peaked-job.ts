@@ -4,6 +4,15 @@ import { defineJob, tf } from 'shoal';
 const { PEAK = '150', LAST_STEP = '100000', EVAL_MS = '20', METRIC = 'score', SYNC } = process.env;
 const sleep = (ms: number) => new Promise<void>((wake) => setTimeout(wake, ms));
 
+async function* records() {
+  for (let i = 0; i < 10; i++) {
+    await sleep(Number(EVAL_MS));
+    yield { x: 1 };
+  }
+}
+
+const slowRecords = () => tf.data.generator(records, { element: { x: { dtype: 'float32' } } }).batch(1);
+
 export default defineJob({
   name: 'peaked',
   input: () => ({ x: tf.constant([1]) }),
@@ -17,18 +26,7 @@ export default defineJob({
     };
   },
   evaluate: {
-    input: () =>
-      tf.data
-        .generator(
-          async function* () {
-            for (let i = 0; i < 10; i++) {
-              await sleep(Number(EVAL_MS));
-              yield { x: 1 };
-            }
-          },
-          { element: { x: { dtype: 'float32' } } },
-        )
-        .batch(1) as never,
+    input: () => slowRecords() as never,
     metrics: ({ outputs: { y } }) => ({
       score: tf.metrics.mean(y.sub(Number(PEAK)).square().neg()),
     }),
