@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
 import { type Security, sameSecret } from '../../../distributed/cluster/spec/security.js';
-import type { ModelServer } from '../core/model-server.js';
+import type { ModelServer, ServableLease } from '../core/model-server.js';
 import type { Api } from '../metrics/serving-metrics.js';
 import type { ModelSpec, RequestLimits } from '../requests.js';
 import { httpOf, invalidRequest, type Status, statusOf } from '../status.js';
@@ -13,7 +13,7 @@ import { classifyResponse, errorResponse, predictResponse, regressResponse } fro
 import { hasLongIntegers, type JsonObject, parseExactly, parseRequest } from './json-text.js';
 import { metadataResponse, statusResponse } from './metadata-response.js';
 import { type Action, targetOf } from './paths.js';
-import { predictInputs, signatureName } from './predict-request.js';
+import { type PredictInputs, predictInputs, signatureName } from './predict-request.js';
 
 export interface AppOptions {
   readonly server: ModelServer;
@@ -137,16 +137,33 @@ async function predict(
   text: string,
   call: RequestLimits,
 ): Promise<string> {
+  using decoded = decode(server, spec, text);
+  const { format, inputs } = decoded.inputs;
+  const { outputs } = await server.predictWith(decoded.lease, inputs, undefined, call);
+  return predictResponse(format, outputs);
+}
+
+interface Decoded extends Disposable {
+  readonly lease: ServableLease;
+  readonly inputs: PredictInputs;
+}
+
+/** The tensors of a request. Its JSON values are not kept while it waits and runs. */
+function decode(server: ModelServer, spec: ModelSpec, text: string): Decoded {
   let request: JsonObject = parseRequest(text);
   const full = { ...spec, signatureName: signatureName(request) };
-  using lease = server.lease(full, (name) =>
+  const lease = server.lease(full, (name) =>
     invalidRequest(`Serving signature name: "${name}" not found in signature def`),
   );
-  const hasInt64 = lease.plan.inputs.some(({ dtype }) => dtype === 'int64' || dtype === 'uint64');
-  if (hasInt64 && hasLongIntegers(text)) request = parseExactly(text);
-  const { format, inputs } = predictInputs(request, lease.plan);
-  const { outputs } = await server.predictWith(lease, inputs, undefined, call);
-  return predictResponse(format, outputs);
+  try {
+    const hasInt64 = lease.plan.inputs.some(({ dtype }) => dtype === 'int64' || dtype === 'uint64');
+    if (hasInt64 && hasLongIntegers(text)) request = parseExactly(text);
+    const inputs = predictInputs(request, lease.plan);
+    return { lease, inputs, [Symbol.dispose]: () => lease[Symbol.dispose]() };
+  } catch (error) {
+    lease[Symbol.dispose]();
+    throw error;
+  }
 }
 
 const pathOf = ({ url = '' }: IncomingMessage): string => url.split('?', 1)[0] as string;

@@ -10,12 +10,18 @@ export interface RequestBodyLimits {
   readonly maxBytes: number;
   /** Of all bodies that are being read or answered. */
   readonly maxTotalBytes: number;
+  /** Numbers, strings, lists and objects of one body: parsed, the smallest ones take dozens of times their bytes. */
+  readonly maxValues: number;
   readonly timeoutMs: number;
 }
+
+/** Values of a request or of an answer. */
+export const MAX_VALUES = 8 << 20;
 
 export const BODY_LIMITS: RequestBodyLimits = {
   maxBytes: 128 << 20,
   maxTotalBytes: 512 << 20,
+  maxValues: MAX_VALUES,
   timeoutMs: 30_000,
 };
 
@@ -23,8 +29,8 @@ export const BODY_LIMITS: RequestBodyLimits = {
 export class BodyError extends ServingError {
   readonly http: number;
 
-  constructor(http: number, status: Status, message: string) {
-    super(status, message);
+  constructor(http: number, status: Status, message: string, details: { readonly hint?: string } = {}) {
+    super(status, message, details);
     this.http = http;
   }
 }
@@ -54,7 +60,7 @@ export class Bodies {
   }
 
   async #text(request: IncomingMessage, take: (bytes: number) => void): Promise<string> {
-    const { maxBytes, timeoutMs } = this.#limits;
+    const { maxBytes, maxValues, timeoutMs } = this.#limits;
     const announced = Number(request.headers['content-length'] ?? 0);
     if (announced > maxBytes) throw tooLarge(maxBytes);
     take(announced);
@@ -68,8 +74,29 @@ export class Bodies {
         chunks.push(chunk);
       }),
     );
-    return (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString('utf8');
+    const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    // A value has at least one byte.
+    if (size > maxValues && valuesIn(body) > maxValues)
+      throw new BodyError(413, 'RESOURCE_EXHAUSTED', `The request has more than ${maxValues} values`, {
+        hint: 'Send fewer instances per request, or use gRPC.',
+      });
+    return body.toString('utf8');
   }
+}
+
+const [QUOTE, ESCAPE, COMMA, LIST, OBJECT] = Buffer.from('"\\,[{') as unknown as readonly number[];
+
+/** An upper bound of the values of a JSON text: one for each comma and each bracket outside strings. */
+function valuesIn(body: Buffer): number {
+  let count = 1;
+  let isInString = false;
+  for (let at = 0; at < body.length; at++) {
+    const byte = body[at];
+    if (byte === QUOTE) isInString = !isInString;
+    else if (isInString) at += byte === ESCAPE ? 1 : 0;
+    else if (byte === COMMA || byte === LIST || byte === OBJECT) count += 1;
+  }
+  return count;
 }
 
 const tooLarge = (maxBytes: number): BodyError =>

@@ -4,7 +4,8 @@ import { bfloat16ToNumber, halfToNumber } from '../../../tensorflow/tensor/half.
 import { sizeOf } from '../../../tensorflow/tensor/shape.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { ClassifyResponse, NamedTensors, RegressResponse } from '../requests.js';
-import { invalidRequest } from '../status.js';
+import { invalidRequest, ServingError } from '../status.js';
+import { MAX_VALUES } from './body.js';
 import type { Format } from './predict-request.js';
 
 /** Writes elements [start, start + count) of a tensor that have the shape `shape`. */
@@ -87,6 +88,11 @@ const document = (key: string, text: string): string => `{\n    "${key}": ${text
 export function predictResponse(format: Format, outputs: NamedTensors): string {
   const entries = Object.entries(outputs);
   if (entries.length === 0) throw invalidRequest('Cannot convert empty tensor map to JSON');
+  const values = entries.reduce((sum, [, { size }]) => sum + size, 0);
+  if (values > MAX_VALUES)
+    throw new ServingError('RESOURCE_EXHAUSTED', `The answer has ${values} values, more than ${MAX_VALUES}`, {
+      hint: 'Send fewer instances per request, or use gRPC.',
+    });
   return format === 'row' ? rows(entries) : columns(entries);
 }
 

@@ -17,10 +17,19 @@ interface Target {
   readonly putNumbers?: (values: readonly unknown[], at: number) => boolean;
 }
 
+/** TensorFlow's. */
+const MAX_RANK = 254;
+
 /** The shape of nested lists, by the first element of each. */
 export function jsonShape(value: unknown): number[] {
   const shape: number[] = [];
-  for (let item = value; Array.isArray(item); item = item[0]) shape.push(item.length);
+  for (let item = value; Array.isArray(item); item = item[0]) {
+    if (shape.length === MAX_RANK)
+      throw invalidRequest(
+        `A tensor has at most ${MAX_RANK} dimensions; the request has lists in more lists`,
+      );
+    shape.push(item.length);
+  }
   return shape;
 }
 
@@ -42,12 +51,12 @@ export function stackedTensor(
   const inner = jsonShape(values[0]);
   const size = sizeOf(inner);
   const target = targetOf(dtype, [values.length, ...inner]);
+  if (inner.length === 0 && target.putNumbers?.(values, 0)) return target.tensor();
   let index = 0;
   try {
     for (; index < values.length; index++) {
       const value = values[index];
-      const shape = index === 0 ? inner : jsonShape(value);
-      if (!sameShape(shape, inner)) throw shapeMismatch(inner, shape);
+      if (!hasShape(value, inner)) throw shapeMismatch(inner, jsonShape(value));
       fill(value, 0, inner, index * size, target);
     }
   } catch (error) {
@@ -56,8 +65,15 @@ export function stackedTensor(
   return target.tensor();
 }
 
-const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
-  a.length === b.length && a.every((size, i) => size === b[i]);
+/** Whether `jsonShape` of a value is this shape; it is not made for each of many rows. */
+function hasShape(value: unknown, shape: readonly number[]): boolean {
+  let item = value;
+  for (const size of shape) {
+    if (!Array.isArray(item) || item.length !== size) return false;
+    item = item[0] as unknown;
+  }
+  return !Array.isArray(item);
+}
 
 function shapeMismatch(expected: readonly number[], got: readonly number[]): Error {
   if (sizeOf(expected) !== sizeOf(got))

@@ -12,8 +12,9 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 /** Begins strings that stand for numbers; no client can know it. */
 const MARK = `number ${randomUUID()} `;
 
-const SPECIAL = /"(?:[^"\\]|\\.)*"|-?(?:Infinity|Inf)\b|NaN\b/gs;
-const NUMBERS = /"(?:[^"\\]|\\.)*"|-?(?:Infinity|Inf)\b|NaN\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs;
+/** Tokens outside strings. */
+const SPECIAL = /-?(?:Infinity|Inf)\b|NaN\b/g;
+const NUMBERS = /-?(?:Infinity|Inf)\b|NaN\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 /** Longer integers may not be exact as numbers. */
 const LONG_INTEGER = /(?<![\d.])\d{16,}(?![\d.eE])/;
@@ -42,12 +43,39 @@ export const parseExactly = (text: string): JsonObject => {
 };
 
 function parseAgain(text: string, tokens: RegExp): unknown {
-  const marked = text.replace(tokens, (token) => (token.startsWith('"') ? token : `"${MARK}${token}"`));
+  const marked = outsideStrings(text, (part) => part.replace(tokens, `"${MARK}$&"`));
   try {
     return JSON.parse(marked);
   } catch (error) {
     return fail(error, text);
   }
+}
+
+/**
+ * Replaces what is not in strings. One expression for both would fail for strings of megabytes, and its time would grow with
+ * the square of the length if a string has no end.
+ */
+function outsideStrings(text: string, replace: (part: string) => string): string {
+  const parts: string[] = [];
+  for (let at = 0; at < text.length; ) {
+    const open = text.indexOf('"', at);
+    parts.push(replace(text.slice(at, open < 0 ? text.length : open)));
+    if (open < 0) break;
+    const end = endOfString(text, open);
+    parts.push(text.slice(open, end));
+    at = end;
+  }
+  return parts.join('');
+}
+
+/** The position after the closing quote of the string that begins at `open`. */
+function endOfString(text: string, open: number): number {
+  for (let quote = text.indexOf('"', open + 1); quote >= 0; quote = text.indexOf('"', quote + 1)) {
+    let escapes = 0;
+    while (text[quote - 1 - escapes] === '\\') escapes += 1;
+    if (escapes % 2 === 0) return quote + 1;
+  }
+  return text.length;
 }
 
 function fail(error: unknown, text: string): never {
@@ -86,10 +114,36 @@ export const isFraction = (text: string): boolean => !/^-?\d+$/.test(text);
 
 const MAX_DEBUG_CHARS = 256;
 
-/** A value as it was sent, for messages. */
+/** A value as it was sent, for messages: its first characters, however large it is. */
 export function debugText(value: unknown): string {
-  const text = JSON.stringify(value, (_key, item) => markedNumber(item) ?? (item as unknown)) ?? 'null';
-  return text.length > MAX_DEBUG_CHARS ? text.slice(0, MAX_DEBUG_CHARS) : text;
+  return startOf(value, MAX_DEBUG_CHARS).slice(0, MAX_DEBUG_CHARS);
+}
+
+/** The JSON of a value; what follows the first `most` characters may be missing. */
+function startOf(value: unknown, most: number): string {
+  const number = markedNumber(value);
+  if (number !== undefined) return number;
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, most));
+  if (Array.isArray(value)) return `[${startOfItems(value, most)}]`;
+  if (!isObject(value)) return JSON.stringify(value) ?? 'null';
+  return `{${startOfMembers(value, most)}}`;
+}
+
+function startOfItems(items: readonly unknown[], most: number): string {
+  let text = '';
+  for (let at = 0; at < items.length && text.length < most; at++)
+    text += `${at > 0 ? ',' : ''}${startOf(items[at], most - text.length)}`;
+  return text;
+}
+
+function startOfMembers(object: JsonObject, most: number): string {
+  let text = '';
+  for (const key in object) {
+    if (text.length >= most) break;
+    const name = JSON.stringify(key.slice(0, most));
+    text += `${text === '' ? '' : ','}${name}:${startOf(object[key], most - text.length)}`;
+  }
+  return text;
 }
 
 /** The type of a value as TensorFlow Serving names it. */
