@@ -244,7 +244,7 @@ async function modelsOf({ models, modelConfigFile }: ServeOptions): Promise<read
   );
 }
 
-/** Reads the list of models again and again; one that is wrong changes nothing. */
+/** Reads the list of models again and again; one that cannot be read changes nothing. */
 function keepReloading(server: ModelServer, file: string, pollSecs: number, log: Log): () => void {
   if (pollSecs <= 0) return () => {};
   let last = '';
@@ -261,7 +261,7 @@ function keepReloading(server: ModelServer, file: string, pollSecs: number, log:
     if (isBusy) return;
     isBusy = true;
     reload()
-      .catch((error: unknown) => log(`${file} was not taken: ${firstLineOf(error)}`, 'error'))
+      .catch((error: unknown) => log(`${file}: ${firstLineOf(error)}`, 'error'))
       .finally(() => {
         isBusy = false;
       });

@@ -39,6 +39,7 @@ export class ModelManager {
   readonly #closing = new Set<Promise<void>>();
   /** Loads happen one after the other: each uses all cores and much memory. */
   #loads: Promise<unknown> = Promise.resolve();
+  #reloads: Promise<void> = Promise.resolve();
   #loop: Promise<void> | undefined;
 
   constructor(options: ManagerOptions) {
@@ -49,6 +50,7 @@ export class ModelManager {
   async start(models: readonly ModelConfig[]): Promise<void> {
     checkModels(models);
     this.#setModels(models);
+    for (const model of this.#models.values()) model.assignLabels();
     if (this.#options.pollMs < 0) return;
     await this.#pollTwice();
     if (this.#options.pollMs > 0) this.#loop = this.#keepPolling();
@@ -109,22 +111,30 @@ export class ModelManager {
     );
   }
 
+  /**
+   * Takes another list of models. Labels are moved together, when the versions of the list serve; if one of them cannot be
+   * moved, all name what they named before. A new model without a version that serves is reported, and stays in the list.
+   */
   async reload(models: readonly ModelConfig[]): Promise<void> {
     checkModels(models);
-    const before = new Map([...this.#models].map(([name, { config }]) => [name, config]));
+    const reloading = this.#reloads.then(() => this.#reload(models));
+    this.#reloads = reloading.catch(() => {});
+    await reloading;
+  }
+
+  async #reload(models: readonly ModelConfig[]): Promise<void> {
+    const before = new Set(this.names);
     this.#setModels(models);
     await this.#pollTwice();
-    if (this.#options.allowLabelsOfUnavailable) return;
-    for (const { name, labels = {} } of models) {
-      for (const [label, version] of Object.entries(labels)) {
-        if (before.get(name)?.labels?.[label] === version || this.#models.get(name)?.version(version))
-          continue;
-        throw new ServingError(
-          'FAILED_PRECONDITION',
-          `Request to assign label to version ${version} of model ${name}, which is not currently available for inference`,
-        );
+    const served = models.flatMap(({ name }) => this.#models.get(name) ?? []);
+    if (!this.#options.allowLabelsOfUnavailable)
+      for (const model of served) {
+        const version = model.unavailableLabel();
+        if (version !== undefined) throw unavailableLabel(model.name, version);
       }
-    }
+    for (const model of served) model.assignLabels();
+    const missing = served.filter((model) => !before.has(model.name) && !model.latest());
+    if (missing.length > 0) throw unavailable(missing);
   }
 
   #setModels(models: readonly ModelConfig[]): void {
@@ -190,6 +200,24 @@ export class ModelManager {
     await this.#loop;
     await Promise.all([...[...this.#models.values()].map((model) => model.close()), ...this.#closing]);
   }
+}
+
+const unavailableLabel = (model: string, version: number): ServingError =>
+  new ServingError(
+    'FAILED_PRECONDITION',
+    `Request to assign label to version ${version} of model ${model}, which is not currently available for inference`,
+  );
+
+function unavailable(models: readonly ServedModel[]): ServingError {
+  const each = models.map((model) => {
+    const why = model.statuses().find(({ message }) => message !== '')?.message;
+    const what = `{name: ${model.name}${why === undefined ? '' : ` due to error: ${why}`}}`;
+    return why === undefined ? `${what} (no versions in ${model.config.basePath})` : what;
+  });
+  return new ServingError(
+    'UNKNOWN',
+    `${models.length} model(s) did not become available: {${each.join(', ')}}`,
+  );
 }
 
 const notServing = (request: string): ServingError =>

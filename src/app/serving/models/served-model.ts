@@ -30,6 +30,8 @@ export interface VersionedModelOptions {
   readonly now?: () => number;
 }
 
+type Labels = NonNullable<ModelConfig['labels']>;
+
 const RETRY = { baseMs: 2000, maxMs: 5 * 60_000 };
 /** A version that is not complete for so long is reported once. */
 const REPORT_INCOMPLETE_MS = 30_000;
@@ -45,13 +47,13 @@ export class ServedModel {
   readonly #unloading = new Set<Promise<void>>();
   #polling: Promise<void> | undefined;
   #hasWarnedEmpty = false;
-  #labels: ReadonlyMap<string, number>;
+  /** The versions that labels name: those of the configuration, once `assignLabels` was called for it. */
+  #labels: Labels = {};
 
   constructor(config: ModelConfig, options: VersionedModelOptions) {
     this.name = config.name;
     this.#config = config;
     this.#options = options;
-    this.#labels = new Map(Object.entries(config.labels ?? {}));
   }
 
   get config(): ModelConfig {
@@ -78,17 +80,27 @@ export class ServedModel {
   }
 
   label(label: string): number | undefined {
-    return this.#labels.get(label);
+    return Object.hasOwn(this.#labels, label) ? this.#labels[label] : undefined;
   }
 
   statuses(): readonly VersionStatus[] {
     return [...this.#versions.values()].map(statusOfVersion).sort((a, b) => b.version - a.version);
   }
 
-  /** Takes a changed configuration; the next poll acts on it. */
+  /** Takes a changed configuration; the next poll acts on it. Labels name the versions that they named before. */
   configure(config: ModelConfig): void {
     this.#config = config;
-    this.#labels = new Map(Object.entries(config.labels ?? {}));
+  }
+
+  /** A version to which the configuration moves a label, and which does not serve. */
+  unavailableLabel(): number | undefined {
+    const labels = Object.entries(this.#config.labels ?? {});
+    return labels.find(([label, version]) => this.label(label) !== version && !this.version(version))?.[1];
+  }
+
+  /** From here on labels name the versions of the configuration. */
+  assignLabels(): void {
+    this.#labels = this.#config.labels ?? {};
   }
 
   /** Loads and warms a version that is not among those on the disk yet. It serves when it is adopted. */

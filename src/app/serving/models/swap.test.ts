@@ -202,13 +202,55 @@ test('a reload adds and removes models, and refuses labels of versions that do n
   await server!.reloadConfig([{ ...model, policy: { kind: 'specific', versions: [1] }, labels: { old: 1 } }]);
   expect(() => server!.models.find({ name: 'half' })).toThrow('Servable not found for request: Latest(half)');
   expect(server!.models.find({ name: 'other', label: 'old' }).version).toBe(1);
-  await expect(server!.reloadConfig([{ ...model, labels: { new: 7 } }])).rejects.toMatchObject({
+  await expect(server!.reloadConfig([{ ...model, labels: { old: 2, new: 7 } }])).rejects.toMatchObject({
     status: 'FAILED_PRECONDITION',
     message: expect.stringContaining('Request to assign label to version 7 of model other'),
   });
   await expect(server!.reloadConfig([model, model])).rejects.toThrow(
     'Illegal to list model other multiple times',
   );
+});
+
+test('labels are moved together, when their versions serve', async () => {
+  const base = await newBase(1, 2);
+  const model = { name: 'half', basePath: base } as const;
+  const policy = (...versions: number[]) => ({ kind: 'specific', versions }) as const;
+  const versionOf = (label: string) => server!.models.find({ name: 'half', label }).version;
+  await open(base);
+  await server!.reloadConfig([{ ...model, policy: policy(1), labels: { stable: 1 } }]);
+  const moved = server!.reloadConfig([{ ...model, policy: policy(1, 2), labels: { stable: 2, before: 1 } }]);
+  // While version 2 is loaded, the label names version 1.
+  for (let isMoving = true; isMoving; ) {
+    expect(server!.status({ name: 'half', version: versionOf('stable') })[0]?.state).toBe('AVAILABLE');
+    isMoving = await Promise.race([
+      moved.then(() => false),
+      new Promise<true>((tick) => setImmediate(tick, true)),
+    ]);
+  }
+  expect([versionOf('stable'), versionOf('before')]).toEqual([2, 1]);
+  await expect(
+    server!.reloadConfig([{ ...model, policy: policy(1, 2), labels: { stable: 1, other: 3 } }]),
+  ).rejects.toMatchObject({ status: 'FAILED_PRECONDITION' });
+  expect(versionOf('stable')).toBe(2);
+  expect(() => versionOf('other')).toThrow('Unrecognized servable version label: other');
+});
+
+test('a reload reports new models that cannot be served', async () => {
+  const base = await newBase(1);
+  await open(base);
+  const half = { name: 'half', basePath: base };
+  await expect(
+    server!.reloadConfig([half, { name: 'none', basePath: join(root, 'none') }]),
+  ).rejects.toMatchObject({
+    status: 'UNKNOWN',
+    message: expect.stringMatching(
+      /^1 model\(s\) did not become available: \{\{name: none\} \(no versions in .*none\)\}/,
+    ),
+  });
+  expect(await ask()).toBe(2);
+  await mkdir(join(root, 'none'));
+  await publish(join(root, 'none'), 2);
+  await until(() => server!.models.isReady, 'the model that was missing');
 });
 
 test('warm-up requests are run before a version serves; one that fails keeps the version from serving', async () => {
