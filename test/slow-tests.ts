@@ -18,7 +18,7 @@ export const SLOW_TESTS = [
   'test/package/**/*.test.ts',
   'test/saved-model/**/*.test.ts',
   'test/serving/publish-kills.test.ts',
-  'test/serving/rest-answers.test.ts',
+  'test/serving/answers.test.ts',
   'test/train/**/*.test.ts',
   'test/formats/records.test.ts',
   'test/setup/setup.test.ts',

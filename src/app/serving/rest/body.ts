@@ -66,38 +66,53 @@ export class Bodies {
     take(announced);
     const chunks: Buffer[] = [];
     let size = 0;
+    let values: ValueCount | undefined;
     await withinTime(request, timeoutMs, (source) =>
       consume(source, (chunk) => {
         size += chunk.byteLength;
         if (size > maxBytes) throw tooLarge(maxBytes);
         if (size > announced) take(Math.min(chunk.byteLength, size - announced));
         chunks.push(chunk);
+        // A value has at least one byte: smaller bodies need no look.
+        if (size <= maxValues) return;
+        values ??= countOf(chunks.slice(0, -1));
+        if (values.add(chunk) > maxValues) throw tooMany(maxValues);
       }),
     );
-    const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
-    // A value has at least one byte.
-    if (size > maxValues && valuesIn(body) > maxValues)
-      throw new BodyError(413, 'RESOURCE_EXHAUSTED', `The request has more than ${maxValues} values`, {
-        hint: 'Send fewer instances per request, or use gRPC.',
-      });
-    return body.toString('utf8');
+    return (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString('utf8');
   }
 }
 
 const [QUOTE, ESCAPE, COMMA, LIST, OBJECT] = Buffer.from('"\\,[{') as unknown as readonly number[];
 
-/** An upper bound of the values of a JSON text: one for each comma and each bracket outside strings. */
-function valuesIn(body: Buffer): number {
-  let count = 1;
-  let isInString = false;
-  for (let at = 0; at < body.length; at++) {
-    const byte = body[at];
-    if (byte === QUOTE) isInString = !isInString;
-    else if (isInString) at += byte === ESCAPE ? 1 : 0;
-    else if (byte === COMMA || byte === LIST || byte === OBJECT) count += 1;
+/** Counts the values of a JSON text while it arrives: at most one for each comma and each bracket outside strings. */
+class ValueCount {
+  #count = 1;
+  #isInString = false;
+  #isEscaped = false;
+
+  add(chunk: Buffer): number {
+    for (let at = 0; at < chunk.length; at++) {
+      const byte = chunk[at];
+      if (this.#isEscaped) this.#isEscaped = false;
+      else if (byte === QUOTE) this.#isInString = !this.#isInString;
+      else if (this.#isInString) this.#isEscaped = byte === ESCAPE;
+      else if (byte === COMMA || byte === LIST || byte === OBJECT) this.#count += 1;
+    }
+    return this.#count;
   }
+}
+
+function countOf(chunks: readonly Buffer[]): ValueCount {
+  const count = new ValueCount();
+  for (const chunk of chunks) count.add(chunk);
   return count;
 }
+
+const tooMany = (maxValues: number): BodyError =>
+  new BodyError(413, 'RESOURCE_EXHAUSTED', `The request has more than ${maxValues} values`, {
+    hint: 'Send fewer instances per request, or use gRPC.',
+  });
 
 const tooLarge = (maxBytes: number): BodyError =>
   new BodyError(413, 'RESOURCE_EXHAUSTED', `The body of the request is larger than ${maxBytes} bytes`);

@@ -1,4 +1,4 @@
-/** Models of every kind that Python saves answer over REST as they do in Python, alone and in batches. */
+/** Models of every kind that Python saves answer over REST and gRPC as they do in Python, alone and in batches. */
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -47,7 +47,7 @@ beforeAll(async () => {
       await serve({
         models,
         restPort: 0,
-        grpcPort: false,
+        grpcPort: 0,
         pollSecs: 0,
         ...(batching ? { batching } : {}),
         log: () => {},
@@ -99,3 +99,15 @@ test('all answers agree to 1e-6, with many requests at a time', async () => {
     }
   }
 });
+
+test('so do those that the stubs of TensorFlow Serving get over gRPC', async () => {
+  const program = new URL('./grpc-answers.py', import.meta.url);
+  for (const { grpcPort: port } of servers) {
+    const found = await askPython<readonly (readonly [output: string, difference: number])[]>(program, {
+      port,
+      cases,
+    });
+    expect(found.length).toBeGreaterThanOrEqual(cases.length);
+    for (const [output, difference] of found) expect(difference, output).toBeLessThan(1e-6);
+  }
+}, 180_000);
