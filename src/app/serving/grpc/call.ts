@@ -20,10 +20,12 @@ import { OK_TRAILERS, timeoutMs, trailersOf } from './metadata.js';
 
 export interface CallLimits {
   readonly maxMessageBytes: number;
-  /** How long a client may send nothing while a message of it is awaited. */
+  /** How long a client may send nothing while a message of it is awaited, or read nothing of an answer. */
   readonly maxSilenceMs: number;
 }
 
+/** Answers of at most this size are sent whatever the client reads. */
+const SMALL_BYTES = 16 << 10;
 const CONTENT_TYPE = 'application/grpc';
 /** Timers of Node hold 31 bits. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -34,6 +36,9 @@ export class Call implements RequestLimits {
   readonly #encoding: string;
   readonly #limits: CallLimits;
   readonly #frames: FrameReader;
+  readonly #budget: ByteBudget;
+  /** Bytes of messages that the call keeps. */
+  #held = 0;
   readonly #timer: NodeJS.Timeout | undefined;
   #abort: AbortController | undefined;
   #aborted: Error | undefined;
@@ -56,6 +61,7 @@ export class Call implements RequestLimits {
   ) {
     this.#stream = stream;
     this.#limits = limits;
+    this.#budget = budget;
     this.#encoding = String(headers['grpc-encoding'] ?? 'identity');
     this.#frames = new FrameReader(limits.maxMessageBytes, budget, (frame) => this.#receive(frame));
     stream.once('close', () => {
@@ -120,6 +126,13 @@ export class Call implements RequestLimits {
     });
   }
 
+  /** Counts bytes as those of the server's requests until the call has ended. */
+  hold(bytes: number): void {
+    if (this.#hasEnded) return;
+    this.#budget.take(bytes);
+    this.#held += bytes;
+  }
+
   /** Stops the limit on silence, for calls whose clients may be silent. */
   allowSilence(): void {
     clearTimeout(this.#silence);
@@ -141,7 +154,7 @@ export class Call implements RequestLimits {
     }
     const before = this.#decoding ?? Promise.resolve();
     this.#decoding = before
-      .then(() => decompress(bytes, this.#encoding, this.#limits.maxMessageBytes))
+      .then(() => decompress(bytes, this.#encoding, this.#limits.maxMessageBytes, this.#budget))
       .then(
         (message) => {
           if (!this.#hasEnded) this.#onMessage?.(message);
@@ -169,6 +182,8 @@ export class Call implements RequestLimits {
     this.#finish();
     if (frame) this.#stream.end(frame);
     else this.#stream.end();
+    if (frame && frame.length > SMALL_BYTES)
+      this.#stream.setTimeout(this.#limits.maxSilenceMs, () => this.#stream.close(constants.NGHTTP2_CANCEL));
   }
 
   /** Ends the call with the status of an error. */
@@ -204,6 +219,7 @@ export class Call implements RequestLimits {
     clearTimeout(this.#timer);
     clearTimeout(this.#silence);
     this.#frames.close();
+    this.#budget.give(this.#held);
     for (const listener of this.#afterEnd) listener();
     if (!error) return;
     this.#aborted = error;

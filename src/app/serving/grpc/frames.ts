@@ -13,7 +13,7 @@ const HEAD_BYTES = 5;
 const DECODERS = { gzip: promisify(gunzip), deflate: promisify(inflate) } as const;
 export const ACCEPTED_ENCODINGS = ['identity', ...Object.keys(DECODERS)].join(',');
 
-/** The bytes of requests that the server holds. */
+/** The bytes of requests that the server holds: those that arrive, and those that are answered. */
 export class ByteBudget {
   readonly #max: number;
   #used = 0;
@@ -118,18 +118,37 @@ export class FrameReader {
   }
 }
 
-/** Undoes the compression of a message; what it expands to has the same limit. */
-export async function decompress(bytes: Buffer, encoding: string, maxBytes: number): Promise<Buffer> {
+/** No more than this expands from one byte of zlib's format. */
+const MAX_EXPANSION = 1032;
+
+/** What a message may expand to: gzip ends with the size, modulo 4 GiB. */
+function expandedBytes(bytes: Buffer, encoding: string, maxBytes: number): number {
+  const isSizeKnown = encoding === 'gzip' && bytes.length > 4;
+  const most = isSizeKnown ? bytes.readUInt32LE(bytes.length - 4) : bytes.length * MAX_EXPANSION;
+  return Math.max(1, Math.min(maxBytes, most));
+}
+
+/** Undoes the compression of a message; what it expands to has the same limit, and counts in the budget meanwhile. */
+export async function decompress(
+  bytes: Buffer,
+  encoding: string,
+  maxBytes: number,
+  budget: ByteBudget,
+): Promise<Buffer> {
   const decode = DECODERS[encoding as keyof typeof DECODERS];
   if (!decode)
     throw new ServingError('INTERNAL', `A message is compressed, but grpc-encoding is ${encoding}`);
+  const maxOutputLength = expandedBytes(bytes, encoding, maxBytes);
+  budget.take(maxOutputLength);
   try {
-    return await decode(bytes, { maxOutputLength: maxBytes });
+    return await decode(bytes, { maxOutputLength });
   } catch (cause) {
     const isTooLarge = (cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
     throw isTooLarge
       ? new ServingError('RESOURCE_EXHAUSTED', `Decompressed message larger than max ${maxBytes}`, { cause })
       : new ServingError('INTERNAL', `A message is not ${encoding}`, { cause });
+  } finally {
+    budget.give(maxOutputLength);
   }
 }
 

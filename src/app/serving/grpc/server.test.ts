@@ -170,6 +170,31 @@ describe('a message', () => {
   });
 });
 
+test('the bytes of requests that wait for their answer count, compressed ones as what they expand to', async () => {
+  const { session, server, waiting } = await start();
+  const calls = [0, 1].map(() => call(session, '/test/Wait', frameOf([Buffer.alloc(9000)])));
+  await eventually(() => expect(waiting).toHaveLength(2));
+  expect(server.bytesHeld).toBe(18_000);
+  const compressed = frameOf([gzipSync(Buffer.alloc(9000))]);
+  compressed[0] = 1;
+  const headers = { 'grpc-encoding': 'gzip' };
+  expect(compressed.length).toBeLessThan(100);
+  expect((await echo(session, compressed, { headers })).status).toBe(RESOURCE_EXHAUSTED);
+  for (const { stream } of calls) stream.close(constants.NGHTTP2_CANCEL);
+  await eventually(() => expect(server.bytesHeld).toBe(0));
+  expect((await echo(session, compressed, { headers })).status).toBe(OK);
+});
+
+test('an answer that its client does not read is given up', async () => {
+  const { port } = await start({ limits: { ...LIMITS, maxMessageBytes: 1 << 20, maxTotalBytes: 1 << 21 } });
+  // A client that gives the server no window for data.
+  const session = connect(`http://127.0.0.1:${port}`, { settings: { initialWindowSize: 0 } });
+  closers.push(() => session.destroy());
+  const { stream, reply } = call(session, '/test/Echo', frameOf([Buffer.alloc(1 << 19)]));
+  expect((await reply).body).toHaveLength(0);
+  expect(stream.rstCode).toBe(constants.NGHTTP2_CANCEL);
+});
+
 test('a cancelled call, one past its deadline and one of a lost connection abort their handlers', async () => {
   const { session, port, waiting } = await start();
   const frame = frameOf([]);

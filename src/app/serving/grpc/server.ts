@@ -24,13 +24,13 @@ import type { RpcMethod } from './methods.js';
 export interface GrpcLimits {
   /** The largest message of a client; default: 128 MiB. */
   readonly maxMessageBytes: number;
-  /** The bytes of all requests that are being received; default: 512 MiB. */
+  /** The bytes of all requests that are being received or answered; default: 512 MiB. */
   readonly maxTotalBytes: number;
   /** Default: 10000. */
   readonly maxConnections: number;
   /** Calls at a time per connection; clients queue further ones. Default: 1000. */
   readonly maxStreams: number;
-  /** How long a client may send nothing in the middle of a request; default: 60 s. */
+  /** How long a client may send nothing in the middle of a request, or read nothing of an answer; default: 60 s. */
   readonly maxSilenceMs: number;
   /** A connection without traffic for this long is pinged, and closed without an answer; default: 60 s. */
   readonly keepaliveMs: number;
@@ -118,7 +118,7 @@ export class GrpcServer {
     return { host: this.#options.listen.host, port: (this.#server.address() as AddressInfo).port };
   }
 
-  /** The bytes of requests that are being received. */
+  /** The bytes of requests that are being received or answered. */
   get bytesHeld(): number {
     return this.#budget.used;
   }
@@ -216,6 +216,7 @@ function answerOnce(call: Call, { answer }: Extract<RpcMethod, { kind: 'unary' }
     (message) => {
       if (request) call.fail(new ServingError('UNIMPLEMENTED', 'A unary method has one message'));
       request = message;
+      call.hold(message.length);
     },
     () => {
       if (request) void run(request);

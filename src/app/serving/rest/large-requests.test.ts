@@ -1,7 +1,9 @@
 /** Requests that are large, deep or malformed on purpose: each is answered with an error, in time and in bounded memory. */
 import { mkdtemp, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Serving, serve } from '../serve.js';
 import { writeHalfPlus, writeTypes } from '../testing/models.js';
@@ -79,3 +81,43 @@ test('lists in lists in lists are refused', async () => {
   const { status, text } = await post('half', `{"instances": ${'['.repeat(depth)}${']'.repeat(depth)}}`);
   expect({ status, text }).toEqual({ status: 400, text: expect.stringContaining('dimensions') });
 });
+
+test('an answer that its client does not read is given up', async () => {
+  const impatient = await serve({
+    models: { types: join(root, 'types') },
+    restPort: 0,
+    grpcPort: false,
+    timeoutSecs: 3,
+    bodyTimeoutSecs: 3,
+    log: () => {},
+  });
+  try {
+    const body = gzipSync(JSON.stringify({ signature_name: 'bytes', inputs: ['x'.repeat(24 << 20)] }));
+    const socket = connect(impatient.restPort as number, '127.0.0.1');
+    socket.write(
+      'POST /v1/models/types:predict HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\n' +
+        `Content-Length: ${body.length}\r\n\r\n`,
+    );
+    socket.write(body);
+    const first = await new Promise<Buffer>((resolve, reject) => {
+      socket.once('data', resolve).once('error', reject);
+    });
+    socket.pause();
+    const announced = Number(/content-length: (\d+)/i.exec(first.toString('latin1'))?.[1]);
+    expect(announced).toBeGreaterThan(24 << 20);
+    await new Promise((resume) => setTimeout(resume, 20_000));
+    let received = first.length;
+    await new Promise((closed) => {
+      socket.on('data', (chunk: Buffer) => {
+        received += chunk.length;
+      });
+      socket
+        .on('error', () => {})
+        .on('close', closed)
+        .resume();
+    });
+    expect(received).toBeLessThan(announced);
+  } finally {
+    await impatient.close();
+  }
+}, 120_000);

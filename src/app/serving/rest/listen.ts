@@ -49,6 +49,8 @@ export class RestServer {
     const serve = (request: IncomingMessage, response: ServerResponse) => void listener(request, response);
     const server: Server = tls ? createTlsServer({ ...TIMES, ...tls }, serve) : createServer(TIMES, serve);
     server.maxConnections = maxConnections;
+    // A client that reads nothing of its answer for so long is disconnected: the answer would stay in memory.
+    server.setTimeout(options.timeoutMs + options.body.timeoutMs);
     const { host, port } = listen;
     await new Promise<void>((done, fail) => {
       server.once('error', (cause) => fail(listenError('the REST API', listen, cause, { inUse: IN_USE })));
