@@ -105,6 +105,58 @@ test('a command line of tensorflow_model_server; SIGTERM lets the running reques
   await expect(fetch(`${base}/readyz`)).rejects.toThrow();
 });
 
+/** All of TensorFlow Serving 2.21, but for those that the other tests pass. */
+const OTHER_FLAGS = [
+  ...[
+    'allow_version_labels_for_unavailable_models',
+    'enable_grpc_healthcheck_service',
+    'enable_model_warmup=false',
+  ],
+  ...[
+    'enable_per_model_batching_parameters',
+    'enable_profiler',
+    'enable_serialization_as_tensor_content=false',
+  ],
+  ...['enable_signature_method_name_check', 'flush_filesystem_caches=true', 'grpc_channel_arguments=a=1,b=2'],
+  ...[
+    'grpc_max_threads=4',
+    'grpc_socket_path=/tmp/none',
+    'load_retry_interval_micros=-1',
+    'max_num_load_retries=0',
+  ],
+  ...[
+    'mixed_precision=bfloat16',
+    'model_config_file_poll_wait_seconds=0',
+    'num_request_iterations_for_warmup=2',
+  ],
+  ...[
+    'num_tflite_interpreters_per_pool=1',
+    'num_tflite_pools=1',
+    'num_unload_threads=1',
+    'prefer_tflite_model=false',
+  ],
+  ...['per_process_gpu_memory_fraction=0.5', 'platform_config_file=none', 'rest_api_enable_cors_support'],
+  ...[
+    'remove_unused_fields_from_bundle_metagraph=true',
+    'rest_api_num_threads=8',
+    'rest_api_timeout_in_ms=30000',
+  ],
+  ...['saved_model_tags=serve', 'skip_initialize_tpu', 'tensorflow_inter_op_parallelism=1'],
+  ...[
+    'tensorflow_intra_op_parallelism=1',
+    'tensorflow_session_config_file=none',
+    'tensorflow_session_parallelism=2',
+  ],
+  ...['thread_pool_factory_config_file=none', 'use_alts_credentials=false', 'xla_cpu_compilation_enabled'],
+  ...['xla_gpu_compilation_enabled', 'file_system_poll_wait_seconds=-1', 'version'],
+];
+
+test('every flag of TensorFlow Serving is accepted', async () => {
+  const serving = start(...OTHER_FLAGS.map((flag) => `--${flag}`), `--model_base_path=${root}/half`);
+  const [code] = (await once(serving, 'close')) as [number];
+  expect({ code, output }).toEqual({ code: 0, output: expect.stringMatching(/^shoal \d+\.\d+\.\d+\n$/) });
+});
+
 test('mistakes on the command line', async () => {
   const cases: [string[], RegExp][] = [
     [['--model_nam=x', root], /--model-nam.*did you mean --model-name/is],

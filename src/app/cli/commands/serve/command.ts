@@ -39,6 +39,7 @@ export interface ServeFlags {
   readonly publishCerts?: string;
   readonly publishKeep?: number;
   readonly graceSecs: number;
+  readonly version: boolean;
   readonly logLevel?: LogLevel;
 }
 
@@ -154,6 +155,13 @@ export const serveCommand = command<ServeFlags, [string?], ShoalContext>({
         brief: 'Published versions that stay on the disk; 0: all; default: 3',
       },
       graceSecs: number('How long running requests may take to end after SIGTERM', '30', seconds, 'seconds'),
+      version: {
+        kind: 'boolean',
+        default: false,
+        hidden: true,
+        withNegated: false,
+        brief: 'Print the version',
+      },
       logLevel: LOG_LEVEL_FLAG,
       ...IGNORED_FLAGS,
     },

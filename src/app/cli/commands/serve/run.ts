@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { messageOf } from '../../../../base/errors/errors.js';
+import { packageVersion } from '../../../../base/files/package.js';
 import { leveled, logLevelOf } from '../../../../base/text/log.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
 import {
@@ -16,6 +17,10 @@ import type { ServeFlags } from './command.js';
 import { ignoredOf } from './ignored-flags.js';
 
 export async function runServe(this: ShoalContext, flags: ServeFlags, directory?: string): Promise<void> {
+  if (flags.version) {
+    this.process.stdout.write(`shoal ${packageVersion()}\n`);
+    return;
+  }
   const log = leveled(
     (line) => this.process.stdout.write(`${line}\n`),
     flags.logLevel ?? logLevelOf(process.env),
