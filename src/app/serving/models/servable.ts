@@ -45,7 +45,7 @@ export class Servable {
     directory: string,
     options: LoadOptions = {},
   ): Promise<Servable> {
-    const { session, meta, defaults } = await openModel(directory, options);
+    const { session, meta, defaults } = await openModel(directory, { ...options, inBackground: true });
     try {
       const signatures = signaturesOf(meta).map(
         ([name, def]) => [name, new SignaturePlan(session, name, def, defaults.get(def))] as const,

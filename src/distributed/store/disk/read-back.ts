@@ -54,9 +54,19 @@ export async function sumRange(
   }
 }
 
+/** What is read at positions: an open file. */
+export interface PositionalReads {
+  read(
+    buffer: Uint8Array,
+    offset: number,
+    length: number,
+    position: number,
+  ): Promise<{ readonly bytesRead: number }>;
+}
+
 /** Fills the first `size` bytes of a buffer from a position in a file. Reads complete sectors. */
 export async function fillFrom(
-  file: FileHandle,
+  file: PositionalReads,
   position: number,
   buffer: Uint8Array,
   size = buffer.byteLength,

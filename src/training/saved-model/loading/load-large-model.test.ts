@@ -52,10 +52,10 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-/** Values of `maxCached`. */
-const CACHES = [
-  ['past the page cache', 1],
-  ['through the page cache', -1],
+const WAYS = [
+  ['past the page cache', { maxCached: 1 }],
+  ['through the page cache', { maxCached: -1 }],
+  ['on a thread of low priority', { maxCached: 1, inBackground: true }],
 ] as const;
 
 async function load(directory: string, options: Partial<Parameters<typeof loadLargeModel>[2]> = {}) {
@@ -69,7 +69,7 @@ const valuesOf = async (model: LoadedModel, signature: string, inputs: object) =
   return Object.values(outputs).map((value) => (value as Tensor).toArray());
 };
 
-describe.each(CACHES)('a load %s', (_, maxCached) => {
+describe.each(WAYS)('a load %s', (way, options) => {
   test.each([
     ['partitioned variables', digits, 'predict_images', { images: [[1, 2, 3, 4, 5, 6]] }],
     [
@@ -81,22 +81,22 @@ describe.each(CACHES)('a load %s', (_, maxCached) => {
     ['variables of many sizes', wide, 'serving_default', { scale: 2 }],
   ])('gives the values of a load by TensorFlow: %s', async (_, directory, signature, inputs) => {
     await using expected = await loadSavedModel(directory);
-    await using model = (await load(directory, { maxCached }))!;
+    await using model = (await load(directory, options))!;
     expect(await valuesOf(model, signature, inputs)).toEqual(await valuesOf(expected, signature, inputs));
   });
 
   test('leaves damaged models to TensorFlow, whose error names the file', async () => {
-    const flipped = join(root, `flipped${maxCached}`);
+    const flipped = join(root, `flipped ${way}`);
     await cp(wide, flipped, { recursive: true });
     const bytes = await readFile(join(flipped, DATA));
     bytes[5_000_000]! ^= 1;
     await writeFile(join(flipped, DATA), bytes);
-    const short = join(root, `short${maxCached}`);
+    const short = join(root, `short ${way}`);
     await cp(wide, short, { recursive: true });
     await truncate(join(short, DATA), 6_000_000);
     const before = liveHandles();
     for (const directory of [flipped, short]) {
-      expect(await load(directory, { maxCached })).toBeUndefined();
+      expect(await load(directory, options)).toBeUndefined();
       await expect(loadSavedModel(directory)).rejects.toMatchObject({
         code: 'SHOAL_CORRUPT',
         message: expect.stringContaining('variables.data-00000-of-00001'),
@@ -107,7 +107,7 @@ describe.each(CACHES)('a load %s', (_, maxCached) => {
 
   test('leaves no handle and no memory behind', async () => {
     const once = async () => {
-      await using model = (await load(wide, { maxCached }))!;
+      await using model = (await load(wide, options))!;
       await valuesOf(model, 'serving_default', { scale: 1 });
     };
     for (let i = 0; i < 3; i++) await once();

@@ -9,6 +9,7 @@ import type { MetaGraphDef } from '../../../base/proto/generated/model_pb.js';
 import { DirectoryReader } from '../../../tensorflow/formats/range-reader.js';
 import { dataFile } from '../../../tensorflow/formats/tensor-bundle/naming.js';
 import { Graph } from '../../../tensorflow/graph/graph.js';
+import { LowPriorityReader } from '../../../tensorflow/native/threads/low-priority-reader.js';
 import { deadlineError } from '../../../tensorflow/session/native-call.js';
 import type { RunOptions } from '../../../tensorflow/session/runner.js';
 import { Session, type SessionOptions } from '../../../tensorflow/session/session.js';
@@ -36,6 +37,8 @@ export interface LargeModelOptions {
   readonly config?: SessionOptions['config'];
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
+  /** Reads the variables on a thread of low priority. Default: false. */
+  readonly inBackground?: boolean;
   /** The least size of the variables in bytes; default: 64 MiB. */
   readonly minBytes?: number;
   /** The largest part of a file that may be in the page cache if the file is read past it; default: one half. */
@@ -60,8 +63,12 @@ export async function loadLargeModel(
     if (left <= 0) throw deadlineError(`Loading ${directory}`, timeoutMs);
     return { timeoutMs: Math.ceil(left), signal };
   };
-  const opened = await openFiles(directory, meta, options).catch(() => undefined);
-  if (!opened) return undefined;
+  const background = options.inBackground ? LowPriorityReader.start() : undefined;
+  const opened = await openFiles(directory, meta, options, background).catch(() => undefined);
+  if (!opened) {
+    background?.close();
+    return undefined;
+  }
   const { files, pieces } = opened;
   const stop = new AbortController();
   const reading = readPieces(files, pieces, stop.signal);
@@ -82,7 +89,8 @@ export async function loadLargeModel(
     reading
       .then(disposeAll, () => {})
       .then(() => closeAll(files))
-      .catch(() => {});
+      .catch(() => {})
+      .finally(() => background?.close());
   }
 }
 
@@ -111,6 +119,7 @@ async function openFiles(
   directory: string,
   meta: MetaGraphDef,
   { minBytes = MIN_BYTES, maxCached = MAX_CACHED }: LargeModelOptions,
+  background: LowPriorityReader | undefined,
 ): Promise<{ readonly files: DataFile[]; readonly pieces: RestoredPiece[] } | undefined> {
   const folder = join(directory, VARIABLES_DIRECTORY);
   await using reader = new DirectoryReader(folder);
@@ -123,7 +132,9 @@ async function openFiles(
   const files: DataFile[] = [];
   try {
     for (let shard = 0; shard < index.shards; shard++)
-      files.push(await openData(join(folder, dataFile(VARIABLES_PREFIX, shard, index.shards)), maxCached));
+      files.push(
+        await openData(join(folder, dataFile(VARIABLES_PREFIX, shard, index.shards)), maxCached, background),
+      );
     return { files, pieces };
   } catch (error) {
     await closeAll(files);

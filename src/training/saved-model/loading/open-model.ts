@@ -34,6 +34,11 @@ export interface LoadOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface OpenOptions extends LoadOptions {
+  /** Reads large variables on a thread of low priority: the process answers requests meanwhile. Default: false. */
+  readonly inBackground?: boolean;
+}
+
 /** Values of optional inputs, by input, of each signature that has some. */
 export type DefaultInputs = ReadonlyMap<SignatureDef, ReadonlyMap<string, Tensor>>;
 
@@ -48,7 +53,7 @@ export interface OpenModel {
 
 const LOAD_TIMEOUT_MS = 10 * 60_000;
 
-export async function openModel(path: string, options: LoadOptions = {}): Promise<OpenModel> {
+export async function openModel(path: string, options: OpenOptions = {}): Promise<OpenModel> {
   const directory = resolve(path);
   const { tags = [TAGS.serving] } = options;
   const { session, meta } = await openSession(directory, tags, options);
@@ -75,14 +80,14 @@ export async function completeModel(
 async function openSession(
   directory: string,
   tags: readonly string[],
-  options: LoadOptions,
+  options: OpenOptions,
 ): Promise<{ readonly session: Session; readonly meta: MetaGraphDef }> {
-  const { verify, signal, config, timeoutMs = LOAD_TIMEOUT_MS } = options;
+  const { verify, signal, config, timeoutMs = LOAD_TIMEOUT_MS, inBackground = false } = options;
   const model = await readSavedModel(directory);
   const meta = model && chooseMetaGraph(model, tags, directory);
   if (meta) await checkFiles(directory, meta, { verify, signal });
   const limits = { timeoutMs, ...(signal ? { signal } : {}), ...(config ? { config } : {}) };
-  const large = meta && (await loadLargeModel(directory, meta, limits));
+  const large = meta && (await loadLargeModel(directory, meta, { ...limits, inBackground }));
   if (large) return { session: large, meta };
   const graph = new Graph();
   try {

@@ -16,8 +16,9 @@ import {
   SECTOR,
   takeBlock,
 } from '../../../distributed/store/disk/aligned.js';
-import { fillFrom } from '../../../distributed/store/disk/read-back.js';
+import { fillFrom, type PositionalReads } from '../../../distributed/store/disk/read-back.js';
 import { cachedPart } from '../../../tensorflow/native/memory/page-cache.js';
+import type { LowPriorityReader } from '../../../tensorflow/native/threads/low-priority-reader.js';
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { RestoredPiece } from './restore-feeds.js';
 
@@ -49,6 +50,8 @@ interface Filled {
 
 export interface DataFile {
   readonly file: FileHandle;
+  /** Reads of the file: on threads of the pool, or on one of low priority. */
+  readonly reads: PositionalReads;
   /** Whether reads bypass the page cache. */
   readonly isDirect: boolean;
 }
@@ -57,19 +60,34 @@ export interface DataFile {
  * Opens a file for reads past the page cache, unless more than `maxCached` of it, from 0 to 1, is in the page cache, or
  * the system or the file system does not support such reads.
  */
-export async function openData(path: string, maxCached: number): Promise<DataFile> {
+export async function openData(
+  path: string,
+  maxCached: number,
+  reader?: LowPriorityReader,
+): Promise<DataFile> {
   const file = await open(path);
   try {
     const { size } = await file.stat();
     const isCached = (cachedPart(file.fd, size) ?? 0) > maxCached;
     const direct = isCached ? undefined : await openDirect(path);
-    if (!direct) return { file, isDirect: false };
+    if (!direct) return { file, reads: readsOf(file, reader), isDirect: false };
     await file.close();
-    return { file: direct, isDirect: true };
+    return { file: direct, reads: readsOf(direct, reader), isDirect: true };
   } catch (error) {
     await file.close();
     throw error;
   }
+}
+
+function readsOf(file: FileHandle, reader: LowPriorityReader | undefined): PositionalReads {
+  if (!reader) return file;
+  return {
+    async read(buffer, offset, length, position) {
+      const bytes = buffer.subarray(offset, offset + length);
+      const slow = reader.read(file.fd, bytes, position);
+      return slow ? { bytesRead: await slow } : file.read(buffer, offset, length, position);
+    },
+  };
 }
 
 async function openDirect(path: string): Promise<FileHandle | undefined> {
@@ -179,7 +197,7 @@ function* windowsOf(pieces: readonly RestoredPiece[], inOrder: readonly number[]
 }
 
 async function fill(
-  { file, isDirect }: DataFile,
+  { reads, isDirect }: DataFile,
   { parts }: Window,
   pieces: readonly RestoredPiece[],
   tensorOf: (index: number) => Tensor,
@@ -197,7 +215,7 @@ async function fill(
   const bytes = isPlaced ? lent.bytes : takeBlock();
   const release = isPlaced ? lent.giveBack : () => giveBlock(bytes);
   try {
-    await fillFrom(file, start, bytes, end - start);
+    await fillFrom(reads, start, bytes, end - start);
     return { start, bytes, isPlaced, release };
   } catch (error) {
     release();
