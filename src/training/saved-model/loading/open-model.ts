@@ -34,7 +34,7 @@ export interface LoadOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface OpenOptions extends LoadOptions {
+export interface OpenModelOptions extends LoadOptions {
   /** Reads large variables on a thread of low priority: the process answers requests meanwhile. Default: false. */
   readonly inBackground?: boolean;
 }
@@ -53,7 +53,7 @@ export interface OpenModel {
 
 const LOAD_TIMEOUT_MS = 10 * 60_000;
 
-export async function openModel(path: string, options: OpenOptions = {}): Promise<OpenModel> {
+export async function openModel(path: string, options: OpenModelOptions = {}): Promise<OpenModel> {
   const directory = resolve(path);
   const { tags = [TAGS.serving] } = options;
   const { session, meta } = await openSession(directory, tags, options);
@@ -80,7 +80,7 @@ export async function completeModel(
 async function openSession(
   directory: string,
   tags: readonly string[],
-  options: OpenOptions,
+  options: OpenModelOptions,
 ): Promise<{ readonly session: Session; readonly meta: MetaGraphDef }> {
   const { verify, signal, config, timeoutMs = LOAD_TIMEOUT_MS, inBackground = false } = options;
   const model = await readSavedModel(directory);
