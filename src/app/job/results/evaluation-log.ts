@@ -250,7 +250,18 @@ export class EvaluationLog implements Disposable {
     if (stop && after.stoppedAt !== undefined && before.stoppedAt === undefined) {
       const { best } = after;
       const than = best ? `on ${best.results[stop.metric]}, of step ${best.step},` : 'of NaN';
-      log(`eval/${stop.metric}: no improvement ${than} in ${stop.patience} evaluations: training stops`);
+      const value = best?.results[stop.metric];
+      log(
+        `eval/${stop.metric}: no improvement ${than} in ${stop.patience} evaluations: training stops`,
+        'info',
+        {
+          event: 'earlyStop',
+          reason: 'noImprovement',
+          step,
+          metric: `eval/${stop.metric}`,
+          best: best && value !== undefined ? { value, step: best.step } : undefined,
+        },
+      );
     }
     if (reduce && after.reduce.plateaus > before.reduce.plateaus) {
       const { factor } = rateRule(this.#job) ?? {};
