@@ -16,6 +16,7 @@ import type { Coordinator } from '../../../training/train/recovery/coordinator.j
 import type { StepEnding } from '../../../training/train/recovery/steps/step-ending.js';
 import type { JobDefinition } from '../definition/define-job.js';
 import type { JobResult, LoopResult } from '../definition/job-result.js';
+import { restoresBest } from '../definition/metric-options.js';
 import type { TrainingGraph } from '../graph/training-graph.js';
 import type { JobServices } from './job-services.js';
 import { isPreempted } from './preemption.js';
@@ -141,7 +142,14 @@ export class JobEnd implements Face {
       throw isLost ? new LastStepsLost(error) : error;
     });
     if (interrupted) return;
-    this.#best = await this.#endAtBest();
+    if (restoresBest(this.#job)) {
+      this.#best = await this.#endAtBest();
+      // Stopped before the best checkpoint is the last one: that remains to be done.
+      if (!this.#best && signal.aborted) {
+        this.#made = { ...this.#loop, interrupted: true };
+        return;
+      }
+    }
     await checkpoints?.recordEnd();
     await this.#services.ended().catch((error: unknown) => log(describeError(error), 'warn'));
   }
@@ -153,9 +161,7 @@ export class JobEnd implements Face {
     try {
       // The last checkpoint may be the best.
       if (evaluation?.keepsBest) await evaluation.end(this.#loop.step);
-      const best = await this.#services.endAtBest();
-      if (this.signal.aborted) this.#made = { ...this.#loop, interrupted: true };
-      return best;
+      return await this.#services.endAtBest();
     } catch (error) {
       if (server && !this.signal.aborted && (await session.hasLostValues())) throw new LastStepsLost(error);
       throw error;
