@@ -5,6 +5,7 @@ import {
   SAVED_MODEL_FILE,
   SAVED_MODEL_TEXT_FILE,
 } from '../../../training/saved-model/signatures/constants.js';
+import { versionOfName } from '../../../training/saved-model/writing/versions.js';
 import type { ModelConfig } from './model-config.js';
 
 /** Versions that are not named by a number are version 1. */
@@ -12,11 +13,11 @@ export async function modelSource(path: string): Promise<ModelConfig> {
   const directory = resolve(path);
   if (!(await isVersion(directory))) return { name: basename(directory), basePath: directory };
   const own = basename(directory);
-  const isNumber = /^\d{1,15}$/.test(own);
+  const version = versionOfName(own);
   return {
-    name: isNumber ? basename(dirname(directory)) : own,
+    name: version === undefined ? own : basename(dirname(directory)),
     basePath: dirname(directory),
-    fixed: { version: isNumber ? Number(own) : 1, directory },
+    fixed: { version: version ?? 1, directory },
   };
 }
 

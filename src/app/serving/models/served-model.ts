@@ -3,7 +3,6 @@
  * warmed while the old one answers; then requests go to the new one, and the old one drains and is freed. A version that
  * cannot be loaded changes nothing for requests.
  */
-import { join } from 'node:path';
 import { backoffMs } from '../../../base/async/backoff.js';
 import { firstLineOf, ShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
@@ -109,22 +108,27 @@ export class ServedModel {
     return this.#options.load(this.name, version, directory, either);
   }
 
+  /** The directories of the versions that are loaded, or on the way there. */
+  directoriesInUse(): readonly string[] {
+    return [...this.#versions.values()].filter(isActive).map(({ directory }) => directory);
+  }
+
   /**
    * Makes a change on the disk, and in the same moment, between two polls, the version that was prepared for it serves.
-   * If the change fails, the prepared version remains the caller's.
+   * The change returns the directory of that version. If it fails, the prepared version remains the caller's.
    */
-  adopt(prepared: Servable | undefined, change: () => Promise<void>): Promise<void> {
+  adopt(prepared: Servable | undefined, change: () => Promise<string>): Promise<void> {
     return this.#inTurn(async () => {
       if (this.#stop.signal.aborted) throw new ShoalError('SHOAL_DISPOSED', `${this.name} is being unloaded`);
-      await change();
-      if (prepared) this.#take(prepared);
+      const directory = await change();
+      if (prepared) this.#take(prepared, directory);
       await this.#poll().catch((error: unknown) =>
         this.#options.log(`The versions of ${this.name} cannot be listed: ${firstLineOf(error)}`, 'error'),
       );
     });
   }
 
-  #take(servable: Servable): void {
+  #take(servable: Servable, directory: string): void {
     const { version } = servable;
     if (this.version(version)) {
       // A poll has loaded it meanwhile.
@@ -133,7 +137,7 @@ export class ServedModel {
     }
     this.#versions.set(version, {
       version,
-      directory: join(this.#config.basePath, String(version)),
+      directory,
       look: undefined,
       progress: { kind: 'serving', servable },
       seenAt: this.#now(),
@@ -175,9 +179,7 @@ export class ServedModel {
 
   async #found(): Promise<ReadonlyMap<number, string>> {
     const { fixed, basePath } = this.#config;
-    if (fixed) return new Map([[fixed.version, fixed.directory]]);
-    const versions = await versionsIn(basePath);
-    return new Map(versions.map((version) => [version, join(basePath, String(version))]));
+    return fixed ? new Map([[fixed.version, fixed.directory]]) : versionsIn(basePath);
   }
 
   #warnEmpty(): void {

@@ -9,6 +9,7 @@ import { messageOf } from '../../../base/errors/errors.js';
 import { isSystemError } from '../../../base/errors/system-error.js';
 import { checkFiles } from '../../../training/saved-model/loading/check-files.js';
 import { chooseMetaGraph, readSavedModel } from '../../../training/saved-model/loading/read-model.js';
+import { versionOfName } from '../../../training/saved-model/writing/versions.js';
 
 /** Files that nobody has changed for so long are not being copied: one look is enough. */
 export const SETTLED_MS = 5000;
@@ -22,16 +23,21 @@ export interface Look {
   readonly changedAtMs: number;
 }
 
-/** The subdirectories of a base path that are versions: numbers. */
-export async function versionsIn(basePath: string): Promise<readonly number[]> {
+/** The subdirectories of a base path that are versions, by number. Of `1` and `01`, the shorter one is version 1. */
+export async function versionsIn(basePath: string): Promise<ReadonlyMap<number, string>> {
   try {
     const names = (await readdir(basePath, { withFileTypes: true }))
-      .filter((entry) => (entry.isDirectory() || entry.isSymbolicLink()) && /^\d{1,16}$/.test(entry.name))
-      .map(({ name }) => name);
-    // `1` and `01` are the same version: the first name found serves it.
-    return [...new Set(names.map(Number))].filter(Number.isSafeInteger);
+      .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+      .map(({ name }) => name)
+      .sort((a, b) => b.length - a.length);
+    return new Map(
+      names.flatMap((name) => {
+        const version = versionOfName(name);
+        return version === undefined ? [] : [[version, join(basePath, name)] as const];
+      }),
+    );
   } catch (error) {
-    if (isSystemError(error) && (error.code === 'ENOENT' || error.code === 'ENOTDIR')) return [];
+    if (isSystemError(error) && (error.code === 'ENOENT' || error.code === 'ENOTDIR')) return new Map();
     throw error;
   }
 }

@@ -38,12 +38,15 @@ const LIMITS = {
   maxHeaderSize: 16_384,
 };
 const MAX_CONNECTIONS = 256;
-/** Ranges in memory at a time. */
-const MAX_RANGES = 8;
+/** Ranges in memory at a time, of all publications and of each: slow ones leave room for others. */
+const MAX_RANGES = { all: 16, each: 4 };
 const MAX_JSON_BYTES = 8 << 20;
 
-/** Whose certificates may publish. */
-const PUBLISHERS = new Set(['operator', ...namesFor(taskId('chief', 0)), ...namesFor(taskId('worker', 0))]);
+/**
+ * Whose certificates may publish: of an operator, of the chief, of a worker 0 that is the chief, or one for all tasks. One
+ * for all workers is not that of worker 0.
+ */
+const PUBLISHERS = new Set(['operator', ...namesFor(taskId('chief', 0)), taskId('worker', 0)]);
 
 export class PublishPort {
   readonly address: Address;
@@ -55,14 +58,15 @@ export class PublishPort {
   }
 
   static async listen({ receiver, listen, security }: PublishPortOptions): Promise<PublishPort> {
-    const budget = { ranges: 0 };
+    const budget: Budget = new Map();
     const handle = (request: IncomingMessage, response: ServerResponse): void => {
       answer(receiver, security, budget, request).then(
         (value) => send(response, 200, JSON.stringify(value ?? {})),
         (error: unknown) => {
           const { status, body } = encodeError(error);
           // What is left of the body is not read.
-          send(response, error instanceof Denied ? 401 : status, body, { connection: 'close' });
+          if (error instanceof Busy) send(response, 429, '', { connection: 'close', 'retry-after': '1' });
+          else send(response, error instanceof Denied ? 401 : status, body, { connection: 'close' });
         },
       );
     };
@@ -90,6 +94,13 @@ export class PublishPort {
   }
 }
 
+/** Ranges under way, by the publication. */
+type Budget = Map<string, number>;
+
+class Busy extends Error {
+  override readonly name = 'Busy';
+}
+
 class Denied extends ShoalError {
   override readonly name = 'Denied';
 }
@@ -107,7 +118,7 @@ function send(
 async function answer(
   receiver: Receiver,
   security: Security,
-  budget: { ranges: number },
+  budget: Budget,
   request: IncomingMessage,
 ): Promise<unknown> {
   if (!mayPublish(security, request)) throw new Denied('SHOAL_FORBIDDEN', 'credentials are missing or wrong');
@@ -126,14 +137,8 @@ async function answer(
       break;
     case 'PUT range': {
       const range = rangeOf(url);
-      if (budget.ranges >= MAX_RANGES)
-        throw new ShoalError('SHOAL_UNREACHABLE', 'the server receives as much as it can at the moment');
-      budget.ranges += 1;
-      try {
-        await publication.write(range, await readBytes(request, publication.lengthOf(range)));
-      } finally {
-        budget.ranges -= 1;
-      }
+      const length = publication.lengthOf(range);
+      await withinBudget(budget, id, async () => publication.write(range, await readBytes(request, length)));
       break;
     }
     case 'POST prepare':
@@ -149,6 +154,20 @@ async function answer(
       throw noRoute(request);
   }
   return publication.state();
+}
+
+async function withinBudget(budget: Budget, id: string, work: () => Promise<void>): Promise<void> {
+  const own = budget.get(id) ?? 0;
+  const all = [...budget.values()].reduce((sum, one) => sum + one, 0);
+  if (own >= MAX_RANGES.each || all >= MAX_RANGES.all) throw new Busy('too many ranges arrive');
+  budget.set(id, own + 1);
+  try {
+    await work();
+  } finally {
+    const left = (budget.get(id) ?? 1) - 1;
+    if (left > 0) budget.set(id, left);
+    else budget.delete(id);
+  }
 }
 
 /** A publisher that has gone meanwhile does not know the id: nobody else could end the publication. */

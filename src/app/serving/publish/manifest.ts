@@ -3,6 +3,7 @@
  * arrives against it. Its digest identifies the content of a version.
  */
 import { createHash } from 'node:crypto';
+import type { BigIntStats } from 'node:fs';
 import { open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
@@ -71,25 +72,46 @@ export function checkPaths(files: readonly FileEntry[]): void {
 /** Reads a version's directory. */
 export async function manifestOf(directory: string, signal?: AbortSignal): Promise<PublishedManifest> {
   const files: FileEntry[] = [];
-  const walk = async (folder: string): Promise<void> => {
-    for (const name of (await readdir(join(directory, folder))).sort()) {
-      const path = folder === '' ? name : `${folder}/${name}`;
-      const found = await stat(join(directory, path));
-      if (found.isDirectory()) await walk(path);
-      else if (!found.isFile()) throw invalid(`${join(directory, path)} is neither a file nor a directory`);
-      else
-        files.push({
-          path,
-          bytes: found.size,
-          crc32c: await checksumOf(directory, path, found.size, signal),
-        });
-      if (files.length > MAX_FILES) throw invalid(`${directory} has more than ${MAX_FILES} files`);
-    }
-  };
-  await walk('');
+  for await (const { path, found } of filesIn(directory, signal)) {
+    const bytes = Number(found.size);
+    files.push({ path, bytes, crc32c: await checksumOf(directory, path, bytes, signal) });
+  }
   checkPaths(files);
   return { files, digest: digestOf(files) };
 }
+
+/** Differs when a file of a directory was added, removed, replaced or written. It stays the same when it is renamed. */
+export async function sealOf(directory: string): Promise<string> {
+  const lines: string[] = [];
+  for await (const { path, found } of filesIn(directory))
+    lines.push(`${path}\0${found.ino} ${found.size} ${found.mtimeNs}\n`);
+  return createHash('sha256').update(lines.join('')).digest('hex');
+}
+
+/** The files of a directory and of those in it, in the order of their names. Links are followed. */
+async function* filesIn(
+  directory: string,
+  signal?: AbortSignal,
+): AsyncGenerator<{ readonly path: string; readonly found: BigIntStats }> {
+  let count = 0;
+  async function* walk(folder: string, above: readonly string[]): ReturnType<typeof filesIn> {
+    for (const name of (await readdir(join(directory, folder))).sort()) {
+      throwIfAborted(`reading ${directory}`, signal);
+      const path = folder === '' ? name : `${folder}/${name}`;
+      const place = join(directory, path);
+      const found = await stat(place, { bigint: true });
+      count += 1;
+      if (count > MAX_FILES) throw invalid(`${directory} has more than ${MAX_FILES} files and directories`);
+      if (found.isFile()) yield { path, found };
+      else if (!found.isDirectory()) throw invalid(`${place} is neither a file nor a directory`);
+      else if (above.includes(identityOf(found))) throw invalid(`${place} contains itself, by a link`);
+      else yield* walk(path, [...above, identityOf(found)]);
+    }
+  }
+  yield* walk('', [identityOf(await stat(directory, { bigint: true }))]);
+}
+
+const identityOf = ({ dev, ino }: BigIntStats): string => `${dev} ${ino}`;
 
 async function checksumOf(
   directory: string,

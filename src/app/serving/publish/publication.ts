@@ -9,7 +9,7 @@
  */
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { faultPoint } from '../../../base/async/fault-point.js';
 import { crc32c } from '../../../base/bytes/crc32c.js';
 import { combineCrc32c } from '../../../base/bytes/crc32c-combine.js';
@@ -17,6 +17,7 @@ import { describeError, invalid, isShoalError, messageOf, ShoalError } from '../
 import { makeDirectory } from '../../../base/files/directories.js';
 import type { Log } from '../../../base/text/log.js';
 import type { Staging } from '../../../training/saved-model/writing/staging.js';
+import { LATEST } from '../config/model-config.js';
 import type { Servable } from '../models/servable.js';
 import type { ServedModel } from '../models/served-model.js';
 import type { FileEntry } from './manifest.js';
@@ -195,7 +196,7 @@ export class VersionPublication {
     const [version, directory] =
       change.kind === 'publish'
         ? [change.version, change.staging.directory]
-        : [change.to, store.directoryOf(change.to)];
+        : [change.to, await store.directoryOf(change.to)];
     if (change.kind === 'publish' || !model.version(version)) {
       const servable = await model.prepare(version, directory, this.#stop.signal);
       if (this.isOver) {
@@ -213,8 +214,14 @@ export class VersionPublication {
     const { change, model, store, log, by, onEnd } = this.#options;
     await faultPoint('publish.commit.before');
     await model.adopt(this.#servable, async () => {
-      if (change.kind === 'publish') await store.reveal(change.version, change.staging, change.digest);
-      else await store.withdraw(change.from);
+      checkTakes(model, store);
+      if (change.kind === 'publish') return store.reveal(change.version, change.staging, change.digest);
+      const [newest] = await store.versions();
+      if (newest !== change.from)
+        throw new ShoalError('SHOAL_ABORTED', `version ${change.from} is not the newest any more`);
+      const directory = await store.directoryOf(change.to);
+      await store.withdraw(change.from);
+      return directory;
     });
     this.#servable = undefined;
     this.#progress = 'committed';
@@ -238,12 +245,11 @@ export class VersionPublication {
     log(`${model.name}: ${what} of ${by} changed nothing here: ${describeError(error)}`, 'warn');
     const servable = this.#servable;
     this.#servable = undefined;
-    try {
-      await servable?.close(0);
-      if (change.kind === 'publish') await change.staging.discard();
-    } catch (cause) {
-      log(`${model.name}: what was received of ${what} was not removed: ${messageOf(cause)}`, 'error');
-    }
+    const tried = (work: Promise<void> | undefined, failure: string) =>
+      work?.catch((cause: unknown) => log(`${model.name}: ${failure}: ${messageOf(cause)}`, 'error'));
+    await tried(servable?.close(0), `${what} was not unloaded`);
+    if (change.kind === 'publish')
+      await tried(change.staging.discard(), `what was received of ${what} was not removed`);
     await onEnd(false);
   }
 
@@ -266,6 +272,23 @@ export class VersionPublication {
       new ShoalError('SHOAL_INVALID_ARGUMENT', `the publication is ${this.#progress}, not ${state}`)
     );
   }
+}
+
+/** Throws if the configuration of a model does not let it take the versions of this directory. */
+export function checkTakes({ name, config }: ServedModel, { basePath }: VersionStore): void {
+  const { fixed, policy = LATEST } = config;
+  if (fixed)
+    throw invalid(`${name} is one directory, ${fixed.directory}: it takes no versions`, {
+      hint: 'Start shoal serve with the directory above it, which holds the versions.',
+    });
+  if (policy.kind === 'specific')
+    throw invalid(`${name} serves the versions ${policy.versions.join(', ')} and no other`, {
+      hint: 'Use the model_version_policy latest or all.',
+    });
+  if (resolve(config.basePath) !== basePath)
+    throw new ShoalError('SHOAL_ABORTED', `the base path of ${name} has become ${config.basePath}`, {
+      hint: 'Publish again.',
+    });
 }
 
 /** Several ranges of a file arrive at a time, in any order. */

@@ -1,88 +1,37 @@
 /** Publishing to several servers: all or none, once, and back. */
 
-import { appendFile, cp, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { appendFile, cp, readdir } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { initCerts, issueCert } from '../../../distributed/cluster/spec/certs.js';
 import { loadTls, tokenSecurity } from '../../../distributed/cluster/spec/security.js';
 import { taskId } from '../../../distributed/cluster/spec/task-id.js';
-import { type Serving, serve } from '../serve.js';
-import { writeHalfPlus } from '../testing/models.js';
+import { answerOf, type Host, type HostChanges, PublishHosts, stagedOn } from '../testing/publish-hosts.js';
 import { digestOf } from './manifest.js';
 import { publish } from './publish.js';
 import { rollBack } from './roll-back.js';
 import { PREFIX } from './wire.js';
 
+let hosts: PublishHosts;
 let root: string;
-/** Versions 1 to 4, of which each adds its number. */
 let made: string;
-let bases = 0;
-const closers: (() => Promise<unknown>)[] = [];
+const host = (changes?: HostChanges) => hosts.host(changes);
+const version = (number: number) => hosts.version(number);
 
 beforeAll(async () => {
-  root = await mkdtemp(join(tmpdir(), 'shoal-publish-'));
-  made = join(root, 'made');
-  for (const version of [1, 2, 3, 4]) await writeHalfPlus(made, version, version);
+  hosts = await PublishHosts.create();
+  ({ root, made } = hosts);
 });
-afterEach(async () => {
-  for (const close of closers.splice(0)) await close();
-});
-afterAll(() => rm(root, { recursive: true, force: true }));
+afterEach(() => hosts.close());
+afterAll(() => hosts.remove());
 
-interface Host {
-  readonly serving: Serving;
-  readonly base: string;
-  readonly address: string;
-  readonly lines: readonly string[];
-}
-
-type Changes = Partial<Parameters<typeof serve>[0]> & { readonly base?: string; readonly first?: number };
-
-/** A server with version 1. */
-async function host({
-  base = join(root, `base-${bases++}`),
-  first = 1,
-  ...changes
-}: Changes = {}): Promise<Host> {
-  const lines: string[] = [];
-  await mkdir(base, { recursive: true });
-  if (first > 0 && (await readdir(base)).length === 0)
-    await cp(join(made, String(first)), join(base, String(first)), { recursive: true });
-  const serving = await serve({
-    models: { half: base },
-    restPort: 0,
-    grpcPort: false,
-    publishPort: 0,
-    pollSecs: 0.1,
-    log: (line) => lines.push(line),
-    ...changes,
-  });
-  closers.push(() => serving.close({ graceSecs: 0 }));
-  return { serving, base, address: `127.0.0.1:${serving.publishPort}`, lines };
-}
-
-const version = (number: number) => join(made, String(number));
-
-/** What a server adds: the number of the version that answers. */
-async function answerOf({ serving }: Host): Promise<number> {
-  const response = await fetch(`http://127.0.0.1:${serving.restPort}/v1/models/half:predict`, {
-    method: 'POST',
-    body: JSON.stringify({ instances: [0] }),
-  });
-  const { predictions } = (await response.json()) as { predictions: readonly number[] };
-  return predictions[0] as number;
-}
-
-const answers = (hosts: readonly Host[]) => Promise.all(hosts.map(answerOf));
-const addressesOf = (hosts: readonly Host[]) => hosts.map(({ address }) => address);
-const hiddenOf = async ({ base }: Host): Promise<readonly string[]> =>
-  (await readdir(base)).filter((name) => name.includes('.tmp-'));
+const answers = (all: readonly Host[]) => Promise.all(all.map((one) => answerOf(one)));
+const addressesOf = (all: readonly Host[]) => all.map(({ address }) => address);
 
 test('a version is sent to all, loaded and switched; the same again changes nothing; another content is refused', async () => {
-  const hosts = [await host(), await host()];
-  const to = addressesOf(hosts);
+  const all = [await host(), await host()];
+  const to = addressesOf(all);
   const phases = new Set<string>();
   const { targets } = await publish({
     directory: version(2),
@@ -91,7 +40,7 @@ test('a version is sent to all, loaded and switched; the same again changes noth
   });
   expect(targets.map(({ outcome }) => outcome.kind)).toEqual(['done', 'done']);
   expect([...phases]).toEqual(['sending', 'loading', 'prepared', 'committing']);
-  expect(await answers(hosts)).toEqual([2, 2]);
+  expect(await answers(all)).toEqual([2, 2]);
 
   const again = await publish({ directory: made, version: 2, to });
   expect(again.targets.map(({ outcome }) => outcome)).toEqual(
@@ -101,17 +50,17 @@ test('a version is sent to all, loaded and switched; the same again changes noth
   await expect(publish({ directory: version(1), version: 0, to })).rejects.toThrow(
     /version 2, which is newer than 0/,
   );
-  expect(await answers(hosts)).toEqual([2, 2]);
-  expect(await Promise.all(hosts.map(hiddenOf))).toEqual([[], []]);
+  expect(await answers(all)).toEqual([2, 2]);
+  expect(await Promise.all(all.map(stagedOn))).toEqual([[], []]);
 });
 
 test('if one server cannot load a version, none switches, and nothing of it remains', async () => {
-  const hosts = [await host(), await host({ tags: ['gpu'] }), await host()];
-  const attempt = publish({ directory: version(2), to: addressesOf(hosts), deadlineSecs: 60 });
-  await expect(attempt).rejects.toThrow(`${hosts[1]?.address}: `);
-  expect(await answerOf(hosts[0] as Host)).toBe(1);
-  expect(await answerOf(hosts[2] as Host)).toBe(1);
-  for (const one of hosts) expect((await readdir(one.base)).sort()).toEqual(['1']);
+  const all = [await host(), await host({ tags: ['gpu'] }), await host()];
+  const attempt = publish({ directory: version(2), to: addressesOf(all), deadlineSecs: 60 });
+  await expect(attempt).rejects.toThrow(`${all[1]?.address}: `);
+  expect(await answerOf(all[0] as Host)).toBe(1);
+  expect(await answerOf(all[2] as Host)).toBe(1);
+  for (const one of all) expect((await readdir(one.base)).sort()).toEqual(['1']);
 });
 
 test('a server that does not answer: nothing changes until it does; or the others change without it', async () => {
@@ -141,25 +90,25 @@ test('ranges that are damaged or cut on the way are sent again; damage that stay
 });
 
 test('a rollback holds against polling and a restart until a newer version is published', async () => {
-  const hosts = [await host(), await host()];
-  const to = addressesOf(hosts);
+  const all = [await host(), await host()];
+  const to = addressesOf(all);
   for (const number of [2, 3]) await publish({ directory: version(number), to });
   expect((await rollBack({ to })).version).toBe(2);
-  expect(await answers(hosts)).toEqual([2, 2]);
+  expect(await answers(all)).toEqual([2, 2]);
   // Several polls.
   await new Promise((tick) => setTimeout(tick, 500));
-  expect(await answers(hosts)).toEqual([2, 2]);
+  expect(await answers(all)).toEqual([2, 2]);
   await expect(publish({ directory: version(3), to })).rejects.toThrow(/was rolled back/);
   const left = await publish({ directory: version(3), to, leavesNewer: true });
   expect(left.targets.map(({ outcome }) => outcome)).toEqual(
     to.map(() => ({ kind: 'settled', why: 'withdrawn' })),
   );
 
-  const [first] = hosts as [Host];
+  const [first] = all as [Host];
   await first.serving.close();
   const restarted = await host({ base: first.base });
   expect(await answerOf(restarted)).toBe(2);
-  const now = [restarted, hosts[1] as Host];
+  const now = [restarted, all[1] as Host];
   await publish({ directory: version(4), to: addressesOf(now) });
   expect(await answers(now)).toEqual([4, 4]);
   expect((await rollBack({ to: addressesOf(now) })).version).toBe(2);
@@ -179,14 +128,14 @@ test('old published versions are removed from the disk; one that was there befor
 });
 
 test('two publishers at a time: one after the other, and all servers end with the newer version', async () => {
-  const hosts = [await host(), await host()];
-  const to = addressesOf(hosts);
+  const all = [await host(), await host()];
+  const to = addressesOf(all);
   const results = await Promise.allSettled([
     publish({ directory: version(2), to, deadlineSecs: 60 }),
     publish({ directory: version(3), to: [...to].reverse(), deadlineSecs: 60 }),
   ]);
   expect(results[1]).toMatchObject({ status: 'fulfilled' });
-  expect(await answers(hosts)).toEqual([3, 3]);
+  expect(await answers(all)).toEqual([3, 3]);
 });
 
 test('only holders of the token publish; paths cannot leave the directory', async () => {
@@ -211,10 +160,11 @@ test('only holders of the token publish; paths cannot leave the directory', asyn
   expect(await answerOf(one)).toBe(2);
 });
 
-test('with certificates an operator and a chief publish; a ps does not', async () => {
+test('with certificates an operator, a chief and worker 0 publish; a ps and a worker do not', async () => {
   const certs = join(root, 'certs');
   await initCerts({ dir: certs });
-  for (const bearer of ['serving', 'operator', 'ps', 'chief']) await issueCert({ dir: certs, bearer });
+  for (const bearer of ['serving', 'operator', 'ps', 'chief', 'worker', taskId('worker', 0)])
+    await issueCert({ dir: certs, bearer });
   const one = await host({ publishCerts: certs });
   const as = (bearer: Parameters<typeof loadTls>[1], number: number) =>
     publish({
@@ -223,12 +173,14 @@ test('with certificates an operator and a chief publish; a ps does not', async (
       security: loadTls(certs, bearer),
       deadlineSecs: 30,
     });
-  await expect(as(taskId('ps', 0), 2)).rejects.toMatchObject({ code: 'SHOAL_FORBIDDEN' });
+  for (const task of [taskId('ps', 0), taskId('worker', 1)])
+    await expect(as(task, 2)).rejects.toMatchObject({ code: 'SHOAL_FORBIDDEN' });
   await expect(publish({ directory: version(2), to: [one.address], deadlineSecs: 1 })).rejects.toThrow();
   expect(await answerOf(one)).toBe(1);
   await as('operator', 2);
   await as(taskId('chief', 0), 3);
-  expect(await answerOf(one)).toBe(3);
+  await as(taskId('worker', 0), 4);
+  expect(await answerOf(one)).toBe(4);
 });
 
 test('a version that does not fit on the disk is refused before it is sent', async () => {
@@ -239,7 +191,7 @@ test('a version that does not fit on the disk is refused before it is sent', asy
     body: JSON.stringify({ kind: 'publish', by: 'test', version: 9, digest: digestOf(files), files }),
   });
   expect(response.status).toBe(507);
-  expect(await hiddenOf(one)).toEqual([]);
+  expect(await stagedOn(one)).toEqual([]);
 });
 
 test('Ctrl-C before the switch changes nothing', async () => {
@@ -256,7 +208,7 @@ test('Ctrl-C before the switch changes nothing', async () => {
   });
   await expect(attempt).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
   expect(await answerOf(one)).toBe(1);
-  await expect.poll(() => hiddenOf(one)).toEqual([]);
+  await expect.poll(() => stagedOn(one)).toEqual([]);
 });
 
 const statesOf = ({ serving }: Host) => (serving.status().half ?? []).map(({ state }) => state);
@@ -313,7 +265,7 @@ async function disturbingProxy(
     }
   });
   const own = await listening(server);
-  closers.push(async () => {
+  hosts.onClose(async () => {
     for (const socket of sockets) socket.destroy();
     await new Promise((done) => server.close(done));
   });

@@ -1,6 +1,6 @@
 /** Publishes a version to serving processes, all or none. */
 import { readdir } from 'node:fs/promises';
-import { basename, join, resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { backoffMs } from '../../../base/async/backoff.js';
 import { sleep } from '../../../base/async/deadline.js';
 import { invalid, isShoalError, ShoalError } from '../../../base/errors/errors.js';
@@ -9,6 +9,7 @@ import {
   SAVED_MODEL_FILE,
   SAVED_MODEL_TEXT_FILE,
 } from '../../../training/saved-model/signatures/constants.js';
+import { versionOfName } from '../../../training/saved-model/writing/versions.js';
 import { versionsIn } from '../models/version-files.js';
 import { bytesOf, manifestOf, type PublishedManifest } from './manifest.js';
 import type { PublishTarget } from './target.js';
@@ -48,18 +49,19 @@ export async function versionToPublish(
   );
   if (isVersion) {
     const name = basename(directory);
-    const version = wanted ?? (/^\d{1,15}$/.test(name) ? Number(name) : undefined);
+    const version = wanted ?? versionOfName(name);
     if (version !== undefined) return { version, directory };
     throw invalid(`${directory} is a version without a number`, { hint: 'Give it one: --version=N' });
   }
   const versions = await versionsIn(directory);
-  const version = wanted ?? Math.max(...versions);
-  if (versions.includes(version)) return { version, directory: join(directory, String(version)) };
+  const version = wanted ?? Math.max(...versions.keys());
+  const found = versions.get(version);
+  if (found !== undefined) return { version, directory: found };
   throw new ShoalError(
     'SHOAL_NOT_FOUND',
     wanted === undefined
       ? `${directory} is no SavedModel and has no versions`
-      : `${directory} has no version ${wanted}; it has: ${versions.join(', ') || 'none'}`,
+      : `${directory} has no version ${wanted}; it has: ${[...versions.keys()].join(', ') || 'none'}`,
   );
 }
 

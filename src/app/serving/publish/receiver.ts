@@ -3,13 +3,15 @@
  * is silent for too long is ended.
  */
 import { randomBytes } from 'node:crypto';
+import { realpath } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { describeError, invalid, isShoalError, messageOf, ShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
 import { LATEST } from '../config/model-config.js';
 import type { ModelManager } from '../models/manager.js';
 import type { ServedModel } from '../models/served-model.js';
 import { bytesOf, checkPaths, digestOf } from './manifest.js';
-import { type PublicationChange, VersionPublication } from './publication.js';
+import { checkTakes, type PublicationChange, VersionPublication } from './publication.js';
 import { diskError, VersionStore } from './version-store.js';
 import type { BeginReply, BeginRequest, ModelReport } from './wire.js';
 
@@ -30,8 +32,10 @@ const MAX_ENDED = 100;
 export class Receiver {
   readonly #options: ReceiverOptions;
   readonly #publications = new Map<string, VersionPublication>();
-  /** The models that take a publication, while it begins too. */
+  /** By base path: who publishes there, from the beginning of the publication on. */
   readonly #active = new Map<string, string>();
+  readonly #beginning = new Set<Promise<unknown>>();
+  /** By base path. */
   readonly #stores = new Map<string, Promise<VersionStore>>();
   readonly #timer: NodeJS.Timeout;
   #isClosed = false;
@@ -84,14 +88,26 @@ export class Receiver {
 
   /** Begins a publication, unless another one is under way or there is nothing to do. */
   async begin(request: BeginRequest): Promise<BeginReply> {
-    if (this.#isClosed) throw new ShoalError('SHOAL_UNREACHABLE', 'the server is stopping');
+    const beginning = this.#begin(request);
+    this.#beginning.add(beginning);
+    try {
+      return await beginning;
+    } finally {
+      this.#beginning.delete(beginning);
+    }
+  }
+
+  async #begin(request: BeginRequest): Promise<BeginReply> {
+    this.#requireOpen();
     const model = this.#modelOf(request.model);
-    const by = this.#active.get(model.name);
+    const place = placeOf(model);
+    const by = this.#active.get(place);
     if (by !== undefined) return { outcome: 'busy', by };
-    this.#active.set(model.name, request.by);
+    this.#active.set(place, request.by);
     let id: string | undefined;
     try {
       const store = await this.#storeOf(model);
+      checkTakes(model, store);
       const change =
         request.kind === 'publish' ? await this.#offer(store, request) : await this.#back(store, request);
       if ('outcome' in change) return change;
@@ -99,8 +115,12 @@ export class Receiver {
       this.#publications.set(id, this.#publication(id, model, store, request.by, change));
       return { outcome: 'open', id };
     } finally {
-      if (id === undefined) this.#active.delete(model.name);
+      if (id === undefined) this.#active.delete(place);
     }
+  }
+
+  #requireOpen(): void {
+    if (this.#isClosed) throw new ShoalError('SHOAL_UNREACHABLE', 'the server is stopping');
   }
 
   /** A publication by its id; it counts as heard from. */
@@ -119,6 +139,7 @@ export class Receiver {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);
+    await Promise.allSettled(this.#beginning);
     await Promise.all([...this.#publications.values()].map((one) => one.abort('the server is stopping')));
   }
 
@@ -136,10 +157,11 @@ export class Receiver {
     const newest = Math.max(0, ...onDisk, ...withdrawn);
     if (version < newest) return { outcome: 'older', newest };
     try {
+      this.#requireOpen();
       const staging = await store.stage(version, bytesOf(files));
       return { kind: 'publish', version, digest, files, staging };
     } catch (error) {
-      throw diskError(version, store.directoryOf(version), error);
+      throw diskError(version, join(store.basePath, String(version)), error);
     }
   }
 
@@ -152,8 +174,13 @@ export class Receiver {
       throw new ShoalError('SHOAL_NOT_FOUND', `version ${to} is not on the disk of ${store.basePath}`, {
         hint: `There are: ${onDisk.join(', ') || 'none'}. shoal serve --publish_keep=N keeps more.`,
       });
-    if (!onDisk.includes(from)) return { outcome: 'has' };
-    return { kind: 'rollback', from, to };
+    const [newest = 0] = onDisk;
+    if (newest > from) return { outcome: 'older', newest };
+    if (newest === from) return { kind: 'rollback', from, to };
+    if (newest === to) return { outcome: 'has' };
+    throw invalid(
+      `the newest version on the disk of ${store.basePath} is version ${newest}, not ${from} or ${to}`,
+    );
   }
 
   #publication(
@@ -163,12 +190,13 @@ export class Receiver {
     by: string,
     change: PublicationChange,
   ): VersionPublication {
-    const { log, keep } = this.#options;
+    const { log } = this.#options;
+    const place = placeOf(model);
     const onEnd = async (isCommitted: boolean): Promise<void> => {
       try {
-        if (isCommitted) await removeOld(store, model, keep, log);
+        if (isCommitted) await this.#removeOld(store, model.name);
       } finally {
-        this.#active.delete(model.name);
+        this.#active.delete(place);
         this.#forget();
       }
     };
@@ -184,20 +212,12 @@ export class Receiver {
       });
     const model = models.model(name ?? (models.names[0] as string));
     if (!model) throw new ShoalError('SHOAL_NOT_FOUND', `the server has no model ${name}`, { hint });
-    const { fixed, policy = LATEST } = model.config;
-    if (fixed)
-      throw invalid(`${model.name} is one directory, ${fixed.directory}: it takes no versions`, {
-        hint: 'Start shoal serve with the directory above it, which holds the versions.',
-      });
-    if (policy.kind === 'specific')
-      throw invalid(`${model.name} serves the versions ${policy.versions.join(', ')} and no other`, {
-        hint: 'Use the model_version_policy latest or all.',
-      });
     return model;
   }
 
   /** The first use of a directory sweeps it: no publication to it is under way then. */
-  #storeOf({ config: { basePath } }: ServedModel): Promise<VersionStore> {
+  #storeOf(model: ServedModel): Promise<VersionStore> {
+    const basePath = placeOf(model);
     const open = async (): Promise<VersionStore> => {
       const store = new VersionStore(basePath);
       await store.sweep();
@@ -207,6 +227,34 @@ export class Receiver {
     this.#stores.set(basePath, known);
     known.catch(() => this.#stores.delete(basePath));
     return known;
+  }
+
+  async #removeOld(store: VersionStore, name: string): Promise<void> {
+    const { keep, log } = this.#options;
+    try {
+      const isInUse = await this.#usesOf(store);
+      const removed = await store.removeOld(keep, isInUse);
+      if (removed.length > 0) log(`${name}: removed old versions from the disk: ${removed.join(', ')}`);
+    } catch (error) {
+      const text = isShoalError(error) ? describeError(error) : messageOf(error);
+      log(`${name}: old versions were not removed: ${text}`, 'error');
+    }
+  }
+
+  /** Whether a model of this process has a version loaded, or is configured to serve it. */
+  async #usesOf(store: VersionStore): Promise<(version: number, directory: string) => Promise<boolean>> {
+    const { models } = this.#options;
+    const own = await realOf(store.basePath);
+    const named = new Set<number>();
+    const directories = new Set<string>();
+    for (const model of models.names.flatMap((name) => models.model(name) ?? [])) {
+      for (const directory of model.directoriesInUse()) directories.add(await realOf(directory));
+      const { policy = LATEST, labels = {}, basePath } = model.config;
+      if ((await realOf(basePath)) !== own) continue;
+      const versions = policy.kind === 'specific' ? policy.versions : [];
+      for (const version of [...versions, ...Object.values(labels)]) named.add(version);
+    }
+    return async (version, directory) => named.has(version) || directories.has(await realOf(directory));
   }
 
   #endSilent(): void {
@@ -225,18 +273,8 @@ export class Receiver {
   }
 }
 
-async function removeOld(store: VersionStore, model: ServedModel, keep: number, log: Log): Promise<void> {
-  try {
-    const unused = new Set(
-      model
-        .statuses()
-        .flatMap(({ version, state }) => (state === 'END' || state === 'START' ? [version] : [])),
-    );
-    const known = new Set(model.statuses().map(({ version }) => version));
-    const removed = await store.removeOld(keep, (version) => known.has(version) && !unused.has(version));
-    if (removed.length > 0) log(`${model.name}: removed old versions from the disk: ${removed.join(', ')}`);
-  } catch (error) {
-    const text = isShoalError(error) ? describeError(error) : messageOf(error);
-    log(`${model.name}: old versions were not removed: ${text}`, 'error');
-  }
-}
+/** Equal for models that share a base path. */
+const placeOf = ({ config }: ServedModel): string => resolve(config.basePath);
+
+/** A path without links; itself if there is nothing. */
+const realOf = (path: string): Promise<string> => realpath(path).catch(() => path);

@@ -6,7 +6,7 @@ import { backoffMs } from '../../../base/async/backoff.js';
 import { sleep } from '../../../base/async/deadline.js';
 import { crc32c } from '../../../base/bytes/crc32c.js';
 import { isShoalError, ShoalError } from '../../../base/errors/errors.js';
-import { HttpPeer, isTransient } from '../../../distributed/cluster/agent/http-peer.js';
+import { HttpPeer, isTransient, PeerError } from '../../../distributed/cluster/agent/http-peer.js';
 import { validated } from '../../../distributed/cluster/agent/wire.js';
 import type { Security } from '../../../distributed/cluster/spec/security.js';
 import type { PublishedManifest } from './manifest.js';
@@ -29,6 +29,8 @@ const BEGIN_MS = 60_000;
 const RANGES = 2;
 const ATTEMPTS = 6;
 const RETRY = { baseMs: 100, maxMs: 3000 };
+/** Between two attempts while the target receives as much as it can. */
+const BUSY_MS = 1000;
 const FIRST_LOOK_MS = 20;
 const LOOK_MS = 500;
 
@@ -116,6 +118,11 @@ export class PublishTarget {
         });
         return;
       } catch (error) {
+        if (isBusy(error) && !signal.aborted) {
+          attempt -= 1;
+          await sleep(BUSY_MS * (0.5 + Math.random()), signal);
+          continue;
+        }
         const mayHelp = isTransient(error) || isShoalError(error, 'SHOAL_CORRUPT');
         if (attempt + 1 >= ATTEMPTS || !mayHelp || signal.aborted) throw error;
         await sleep(backoffMs(attempt, RETRY), signal);
@@ -153,7 +160,7 @@ export class PublishTarget {
       throw new ShoalError('SHOAL_FORBIDDEN', `${this.address} accepts no versions with these credentials`, {
         hint:
           'Pass the token of that process with --token_file or SHOAL_PUBLISH_TOKEN, or a certificate of an operator ' +
-          'with --certs.',
+          'with --certs. A job without a chief needs one of its own for worker 0: shoal certs issue /job:worker/task:0.',
         cause: error,
       });
     }
@@ -168,6 +175,9 @@ export class PublishTarget {
     );
   }
 }
+
+/** The target refuses for the moment, and has read nothing. */
+const isBusy = (error: unknown): boolean => error instanceof PeerError && error.status === 429;
 
 interface RangeToSend {
   readonly file: number;

@@ -3,9 +3,12 @@
  *
  *     13/               a version
  *     .13.tmp-…         one that is being received or prepared (`saved-model/staging.ts`)
- *     .13.published     a file: version 13 came from a publisher, with the digest of its content
+ *     .13.published     a file: version 13 came from a publisher, with the digest of its content and a seal of its files
  *     .12.withdrawn     a version that was rolled back; polling does not see it
  *     .11.removed-…     one that is being removed
+ *
+ * A `.published` file counts only as long as its seal is that of the directory: who copies other files there replaces the
+ * version, and it is theirs.
  */
 import { lstat, readdir, readFile, rename, rm, statfs, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -13,15 +16,19 @@ import * as v from 'valibot';
 import { messageOf, ShoalError } from '../../../base/errors/errors.js';
 import { isSystemError } from '../../../base/errors/system-error.js';
 import { syncDirectory } from '../../../distributed/store/disk/publish.js';
-import { removeLeftovers, Staging } from '../../../training/saved-model/writing/staging.js';
-import { finishRemovals, removeVersions } from '../../../training/saved-model/writing/versions.js';
+import { checkVacant, removeLeftovers, Staging } from '../../../training/saved-model/writing/staging.js';
+import {
+  finishRemovals,
+  removeVersions,
+  versionOfName,
+} from '../../../training/saved-model/writing/versions.js';
 import { versionsIn } from '../models/version-files.js';
-import { manifestOf } from './manifest.js';
+import { manifestOf, sealOf } from './manifest.js';
 
 /** Left free on the disk. */
 const RESERVE_BYTES = 16 << 20;
 
-const MarkerSchema = v.pipe(v.string(), v.parseJson(), v.object({ digest: v.string() }));
+const MarkerSchema = v.pipe(v.string(), v.parseJson(), v.object({ digest: v.string(), seal: v.string() }));
 
 export class VersionStore {
   readonly basePath: string;
@@ -30,43 +37,44 @@ export class VersionStore {
     this.basePath = basePath;
   }
 
-  /** The directory of a version. */
-  directoryOf(version: number): string {
-    return join(this.basePath, String(version));
-  }
-
   /** Highest first. */
   async versions(): Promise<readonly number[]> {
-    return [...(await versionsIn(this.basePath))].sort((a, b) => b - a);
+    return [...(await versionsIn(this.basePath)).keys()].sort((a, b) => b - a);
+  }
+
+  /** The directory of a version that is on the disk. */
+  async directoryOf(version: number): Promise<string> {
+    const found = (await versionsIn(this.basePath)).get(version);
+    if (found !== undefined) return found;
+    throw new ShoalError('SHOAL_NOT_FOUND', `version ${version} is not on the disk of ${this.basePath}`);
   }
 
   /** The versions that were rolled back. */
   async withdrawn(): Promise<readonly number[]> {
-    const names = await readdir(this.basePath).catch((error: unknown) => {
-      if (isSystemError(error) && error.code === 'ENOENT') return [];
-      throw error;
-    });
-    return names.flatMap((name) => {
-      const [, version] = /^\.(\d{1,15})\.withdrawn$/.exec(name) ?? [];
-      return version === undefined ? [] : [Number(version)];
-    });
+    return (await this.#names()).flatMap((name) => hiddenVersion(name, 'withdrawn') ?? []);
   }
 
   /** The digest of a version's content. */
   async digestOf(version: number): Promise<string> {
-    return (await this.#markedDigest(version)) ?? (await manifestOf(this.directoryOf(version))).digest;
+    const directory = await this.directoryOf(version);
+    return (await this.#publishedDigest(version, directory)) ?? (await manifestOf(directory)).digest;
   }
 
   /** Removes what publishers, or this server, left when they were killed. Only while no publication is under way. */
   async sweep(): Promise<void> {
     if ((await lstat(this.basePath).catch(() => undefined)) === undefined) return;
-    await removeLeftovers(this.basePath, (name) => /^\d+$/.test(name));
+    await removeLeftovers(this.basePath, (name) => versionOfName(name) !== undefined);
     await finishRemovals(this.basePath);
+    const known = new Set([...(await this.versions()), ...(await this.withdrawn())]);
+    for (const name of await this.#names()) {
+      const version = hiddenVersion(name, 'published');
+      if (version !== undefined && !known.has(version)) await rm(join(this.basePath, name), { force: true });
+    }
   }
 
   /** A place for a version of so many bytes, if the disk has room for it. */
   async stage(version: number, bytes: number): Promise<Staging> {
-    const staging = await Staging.open(this.directoryOf(version));
+    const staging = await Staging.open(this.#pathOf(version));
     try {
       const { bavail, bsize } = await statfs(this.basePath);
       const free = bavail * bsize;
@@ -83,18 +91,36 @@ export class VersionStore {
     }
   }
 
-  /** Gives a staged version its name: from here on it is there, whatever happens to this process. */
-  async reveal(version: number, staging: Staging, digest: string): Promise<void> {
-    await writeFile(this.#marker(version), `${JSON.stringify({ digest, at: new Date().toISOString() })}\n`);
-    await staging.publish();
+  /**
+   * Gives a staged version its name: from here on it is there, whatever happens to this process. Returns its directory.
+   * Refused if there is a newer one, which was copied there meanwhile.
+   */
+  async reveal(version: number, staging: Staging, digest: string): Promise<string> {
+    const [newest = version] = await this.versions();
+    if (newest > version)
+      throw new ShoalError(
+        'SHOAL_ALREADY_EXISTS',
+        `${this.basePath} has version ${newest}, which is newer than ${version}`,
+      );
+    await checkVacant(staging.target);
+    const marker = this.#marker(version);
+    try {
+      const seal = await sealOf(staging.directory);
+      await writeFile(marker, `${JSON.stringify({ digest, seal, at: new Date().toISOString() })}\n`);
+      await staging.publish();
+    } catch (error) {
+      await rm(marker, { force: true });
+      throw diskError(version, staging.directory, error);
+    }
     // The loaded graph may read its assets again, from where it was loaded.
     const hasAssets = await lstat(join(staging.target, 'assets')).catch(() => undefined);
     if (hasAssets) await symlink(String(version), staging.directory);
+    return staging.target;
   }
 
   /** Hides a version that is rolled back. */
   async withdraw(version: number): Promise<void> {
-    await rename(this.directoryOf(version), this.#withdrawn(version));
+    await rename(await this.directoryOf(version), this.#withdrawn(version));
     await syncDirectory(this.basePath);
   }
 
@@ -102,34 +128,65 @@ export class VersionStore {
    * Removes published versions, except the newest `keep` and those in use, and the withdrawn ones below the newest. A
    * version that did not come from a publisher is never removed.
    */
-  async removeOld(keep: number, isInUse: (version: number) => boolean): Promise<readonly number[]> {
+  async removeOld(
+    keep: number,
+    isInUse: (version: number, directory: string) => Promise<boolean>,
+  ): Promise<readonly number[]> {
     const versions = await this.versions();
-    const isPublished = await this.#publishedVersions();
-    const old = keep === 0 ? [] : versions.slice(keep);
-    const due = old.filter((version) => isPublished(version) && !isInUse(version));
-    await removeVersions(
-      due.map((version) => ({ version, path: this.directoryOf(version) })),
-      this.basePath,
-    );
-    const [newest = 0] = versions;
-    const hidden = (await this.withdrawn()).filter((version) => version < newest && isPublished(version));
-    for (const version of hidden) await rm(this.#withdrawn(version), { recursive: true, force: true });
-    for (const version of [...due, ...hidden]) await rm(this.#marker(version), { force: true });
-    return due;
-  }
-
-  async #publishedVersions(): Promise<(version: number) => boolean> {
-    const names = new Set(await readdir(this.basePath));
-    return (version) => names.has(`.${version}.published`);
-  }
-
-  async #markedDigest(version: number): Promise<string | undefined> {
-    try {
-      return v.parse(MarkerSchema, await readFile(this.#marker(version), 'utf8')).digest;
-    } catch {
-      // Written by hand, or damaged: the content itself is looked at.
-      return undefined;
+    const due: { readonly version: number; readonly path: string }[] = [];
+    for (const version of keep === 0 ? [] : versions.slice(keep)) {
+      const path = await this.directoryOf(version);
+      const isPublished = (await this.#publishedDigest(version, path)) !== undefined;
+      if (isPublished && !(await isInUse(version, path))) due.push({ version, path });
     }
+    await removeVersions(due, this.basePath);
+    const [newest = 0] = versions;
+    for (const version of await this.withdrawn()) {
+      const path = this.#withdrawn(version);
+      if (version > newest || (await this.#publishedDigest(version, path)) === undefined) continue;
+      await rm(path, { recursive: true, force: true });
+      await rm(this.#marker(version), { force: true });
+    }
+    for (const { version } of due) await rm(this.#marker(version), { force: true });
+    await this.#removeLinks();
+    return due.map(({ version }) => version);
+  }
+
+  /** The links that `reveal` made to versions that are no longer there. */
+  async #removeLinks(): Promise<void> {
+    const versions = new Set(await this.versions());
+    for (const name of await this.#names()) {
+      const version = /^\.(\d+)\.tmp-/.exec(name)?.[1];
+      if (version === undefined || versions.has(Number(version))) continue;
+      const path = join(this.basePath, name);
+      if ((await lstat(path).catch(() => undefined))?.isSymbolicLink()) await rm(path, { force: true });
+    }
+  }
+
+  /** Undefined if no publisher sent what is in this directory. */
+  async #publishedDigest(version: number, directory: string): Promise<string | undefined> {
+    let text: string;
+    try {
+      text = await readFile(this.#marker(version), 'utf8');
+    } catch (error) {
+      if (isSystemError(error) && error.code === 'ENOENT') return undefined;
+      throw error;
+    }
+    const marker = v.safeParse(MarkerSchema, text);
+    // A directory that cannot be read is not the one that was published.
+    const seal = await sealOf(directory).catch(() => undefined);
+    return marker.success && marker.output.seal === seal ? marker.output.digest : undefined;
+  }
+
+  async #names(): Promise<readonly string[]> {
+    return readdir(this.basePath).catch((error: unknown) => {
+      if (isSystemError(error) && error.code === 'ENOENT') return [];
+      throw error;
+    });
+  }
+
+  #pathOf(version: number): string {
+    return join(this.basePath, String(version));
   }
 
   #marker(version: number): string {
@@ -139,6 +196,14 @@ export class VersionStore {
   #withdrawn(version: number): string {
     return join(this.basePath, `.${version}.withdrawn`);
   }
+}
+
+/** The version of a hidden name such as `.13.withdrawn`. */
+function hiddenVersion(name: string, kind: 'published' | 'withdrawn'): number | undefined {
+  const suffix = `.${kind}`;
+  return name.startsWith('.') && name.endsWith(suffix)
+    ? versionOfName(name.slice(1, -suffix.length))
+    : undefined;
 }
 
 /** An error of the disk, with the version and the directory. */

@@ -11,8 +11,8 @@ const name = v.pipe(v.string(), v.maxLength(1000));
 const version = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const digest = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 
-/** Who publishes, for messages. */
-const by = v.pipe(v.string(), v.maxLength(300));
+/** Who publishes, for messages: one line. */
+const by = v.pipe(v.string(), v.maxLength(300), v.regex(/^[^\p{Cc}\p{Zl}\p{Zp}]*$/u));
 
 export const BeginSchema = v.variant('kind', [
   v.object({

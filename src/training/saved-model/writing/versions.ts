@@ -45,6 +45,12 @@ export async function nextVersion(directory: string, nowMs: number): Promise<num
   return Math.max(Math.floor(nowMs / 1000), newest + 1);
 }
 
+/** The version that a directory is by its name, if it is one: `0001` is version 1, as in TensorFlow Serving. */
+export function versionOfName(name: string): number | undefined {
+  const version = /^\d{1,16}$/.test(name) ? Number(name) : Number.NaN;
+  return Number.isSafeInteger(version) ? version : undefined;
+}
+
 /** A version is renamed to a hidden name first, so that it disappears atomically. */
 export async function removeVersions(
   versions: readonly Pick<Version, 'version' | 'path'>[],
@@ -66,7 +72,7 @@ export async function finishRemovals(directory: string): Promise<void> {
 
 /** Highest first. */
 async function numbersIn(directory: string): Promise<number[]> {
-  const numbers = (await namesIn(directory)).filter((name) => /^\d{1,15}$/.test(name)).map(Number);
+  const numbers = (await namesIn(directory)).flatMap((name) => versionOfName(name) ?? []);
   return numbers.sort((a, b) => b - a);
 }
 
