@@ -115,7 +115,7 @@ test('without its return the publisher says which process lacks the version', as
   expect(code).toBe(1);
   expect(stdout).toContain(`${hosts[0].address}: version 2 serves\n`);
   expect(stdout).toMatch(
-    new RegExp(`${hosts[1].address}: DOES NOT HAVE version 2: .*(refuses connections|closed the connection)`),
+    new RegExp(`${hosts[1].address}: does not have version 2: .*(refuses connections|closed the connection)`),
   );
 }, 180_000);
 

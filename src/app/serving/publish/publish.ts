@@ -22,8 +22,7 @@ import {
   whoPublishes,
   withTargets,
 } from './targets.js';
-import { changeAll, type Outcome, type Phases } from './two-phase.js';
-import type { BeginReply } from './wire.js';
+import { changeAll, type Outcome, type Phases, type Refusal } from './two-phase.js';
 
 export interface PublishOptions extends TargetsOptions {
   /** A version's directory, or the one above it. */
@@ -73,23 +72,41 @@ async function filesOf(directory: string): Promise<readonly string[]> {
 
 /** Rejects if nothing was changed anywhere. Otherwise the result says what each target has. */
 export async function publish(options: PublishOptions): Promise<ChangeResult> {
+  const { directory, version, signal } = options;
+  return publishVersion(await readVersion(directory, version, signal), options);
+}
+
+/** A version that was read: it can be published several times. */
+export interface ReadVersion {
+  readonly version: number;
+  readonly directory: string;
+  readonly manifest: PublishedManifest;
+}
+
+export async function readVersion(path: string, wanted?: number, signal?: AbortSignal): Promise<ReadVersion> {
+  const { version, directory } = await versionToPublish(path, wanted);
+  return { version, directory, manifest: await manifestOf(directory, signal) };
+}
+
+/** As `publish`. */
+export async function publishVersion(
+  { version, directory, manifest }: ReadVersion,
+  options: Omit<PublishOptions, 'directory' | 'version'>,
+): Promise<ChangeResult> {
   const { signal, skipsAbsent = false } = options;
-  const { version, directory } = await versionToPublish(options.directory, options.version);
-  const manifest = await manifestOf(directory, signal);
-  const { digest } = manifest;
+  const { digest, files } = manifest;
   return withTargets(options, async (targets) => {
     const deadlineMs = (options.deadlineSecs ?? DEADLINE_SECS) * 1000;
     const end = performance.now() + deadlineMs;
-    const { files } = manifest;
     const phases: Omit<Phases, 'deadlineMs'> = {
-      request: {
+      request: async () => ({
         kind: 'publish',
         model: options.model,
         by: whoPublishes(),
         version,
         digest,
         files: [...files],
-      },
+      }),
       prepare: (target, id, either) => sendAndPrepare(target, id, directory, manifest, options, either),
       judge: (target, reply) => judge(target, reply, version, options.leavesNewer ?? false),
       skipsAbsent,
@@ -135,7 +152,7 @@ async function sendAndPrepare(
   id: string,
   directory: string,
   manifest: PublishedManifest,
-  { onProgress }: PublishOptions,
+  { onProgress }: Pick<PublishOptions, 'onProgress'>,
   signal: AbortSignal,
 ): Promise<void> {
   const { address } = target;
@@ -153,12 +170,7 @@ async function sendAndPrepare(
   report('prepared');
 }
 
-function judge(
-  { address }: PublishTarget,
-  reply: Exclude<BeginReply, { outcome: 'open' | 'busy' }>,
-  version: number,
-  leavesNewer: boolean,
-): void {
+function judge({ address }: PublishTarget, reply: Refusal, version: number, leavesNewer: boolean): void {
   const hint = 'Publish it under a higher number: --version=N';
   switch (reply.outcome) {
     case 'has':

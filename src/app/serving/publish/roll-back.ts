@@ -9,29 +9,42 @@ import {
   whoPublishes,
   withTargets,
 } from './targets.js';
-import { changeAll } from './two-phase.js';
-import type { ModelReport } from './wire.js';
+import { changeAll, type Refusal } from './two-phase.js';
+import type { BeginRequest, ModelReport } from './wire.js';
 
 /** Returns all targets to the version before the newest one, which stays hidden on their disks. */
 export async function rollBack(options: TargetsOptions): Promise<ChangeResult> {
   return withTargets(options, async (targets) => {
     const { signal, model } = options;
-    const reports = await Promise.all(
-      targets.map(async (target) => ({
-        target,
-        report: modelIn(await target.models(signal), target, model),
-      })),
-    );
-    const { from, to } = stepBack(reports);
+    let version = 0;
+    // A publication that was waited for changes which version is the newest.
+    const request = async (either: AbortSignal): Promise<BeginRequest> => {
+      const reports = await Promise.all(
+        targets.map(async (target) => ({
+          target,
+          report: modelIn(await target.models(either), target, model),
+        })),
+      );
+      const { from, to } = stepBack(reports);
+      version = to;
+      return { kind: 'rollback', model, by: whoPublishes(), from, to };
+    };
     const outcomes = await changeAll(targets, {
-      request: { kind: 'rollback', model, by: whoPublishes(), from, to },
+      request,
       prepare: (target, id, either) => target.reach(id, 'prepared', either),
-      judge: () => {},
+      judge,
       skipsAbsent: false,
       deadlineMs: (options.deadlineSecs ?? DEADLINE_SECS) * 1000,
       signal,
     });
-    return { version: to, targets: resultsOf(targets, outcomes) };
+    return { version, targets: resultsOf(targets, outcomes) };
+  });
+}
+
+function judge({ address }: PublishTarget, reply: Refusal): void {
+  if (reply.outcome !== 'older') return;
+  throw new ShoalError('SHOAL_ABORTED', `${address} received version ${reply.newest} at this moment`, {
+    hint: 'Nothing was changed. Roll back again, if that version shall be taken back too.',
   });
 }
 

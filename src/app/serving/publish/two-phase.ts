@@ -17,12 +17,16 @@ export type Outcome =
   /** It does not answer. */
   | { readonly kind: 'absent'; readonly error: ShoalError };
 
+/** Why a target has nothing to change. */
+export type Refusal = Exclude<BeginReply, { outcome: 'open' | 'busy' }>;
+
 export interface Phases {
-  readonly request: BeginRequest;
+  /** Asked for before each attempt. */
+  readonly request: (signal: AbortSignal) => Promise<BeginRequest>;
   /** Everything between begin and commit. */
   readonly prepare: (target: PublishTarget, id: string, signal: AbortSignal) => Promise<void>;
   /** Throws if a target's refusal is a failure of the whole. */
-  readonly judge: (target: PublishTarget, refusal: Exclude<BeginReply, { outcome: 'open' | 'busy' }>) => void;
+  readonly judge: (target: PublishTarget, refusal: Refusal) => void;
   /** Whether the change is made without targets that do not answer. */
   readonly skipsAbsent: boolean;
   readonly deadlineMs: number;
@@ -41,18 +45,23 @@ export async function changeAll(
   phases: Phases,
 ): Promise<ReadonlyMap<PublishTarget, Outcome>> {
   const end = performance.now() + phases.deadlineMs;
+  let first: readonly PublishTarget[] = targets;
   for (;;) {
     const late = deadlineSignal(end, phases);
     const open: Open = new Map();
     try {
-      const { outcomes, waitFor } = await beginAll(targets, open, phases, late.signal);
+      const rest = targets.filter((target) => !first.includes(target));
+      const { outcomes, waitsFor } = await beginAll([first, rest], open, phases, late.signal);
+      const [waitFor] = waitsFor.values();
       if (waitFor === undefined) {
         await prepareAll(open, outcomes, phases, late.signal);
         await commitAll(open, outcomes, phases);
         return outcomes;
       }
       await abortAll(open);
-      phases.onPhase?.(targets[0] as PublishTarget, 'waiting');
+      // Those that make the others wait begin first: the others do not begin in vain each time.
+      first = [...waitsFor.keys()];
+      for (const target of first) phases.onPhase?.(target, 'waiting');
       // At random, so that two publishers do not meet again.
       await sleep(BUSY_MS * (0.5 + Math.random()), phases.signal);
       if (performance.now() > end) throw waitFor;
@@ -85,24 +94,28 @@ function deadlineSignal(end: number, { signal, deadlineMs }: Phases) {
   };
 }
 
-/** Adds the targets that take part to `open`. `waitFor` is why to try again later. */
+/**
+ * Adds the targets that take part to `open`, those of a group together, a group after the other. `waitsFor` has the
+ * targets that were not ready, and why: then later groups have not begun.
+ */
 async function beginAll(
-  targets: readonly PublishTarget[],
+  groups: readonly (readonly PublishTarget[])[],
   open: Open,
   { request, judge, skipsAbsent }: Phases,
   signal: AbortSignal,
-): Promise<{ readonly outcomes: Outcomes; readonly waitFor: ShoalError | undefined }> {
+): Promise<{ readonly outcomes: Outcomes; readonly waitsFor: ReadonlyMap<PublishTarget, ShoalError> }> {
   const outcomes: Outcomes = new Map();
-  let waitFor: ShoalError | undefined;
+  const waitsFor = new Map<PublishTarget, ShoalError>();
+  const what = await request(signal);
   const failures: unknown[] = [];
   const beginOne = async (target: PublishTarget): Promise<void> => {
     try {
-      const reply = await target.begin(request, signal);
+      const reply = await target.begin(what, signal);
       if (reply.outcome === 'open') open.set(target, reply.id);
       else if (reply.outcome === 'busy')
-        waitFor = new ShoalError(
-          'SHOAL_UNREACHABLE',
-          `${target.address} is busy with a publication by ${reply.by}`,
+        waitsFor.set(
+          target,
+          new ShoalError('SHOAL_UNREACHABLE', `${target.address} is busy with a publication by ${reply.by}`),
         );
       else {
         outcomes.set(target, { kind: 'settled', why: reply.outcome });
@@ -111,12 +124,15 @@ async function beginAll(
     } catch (error) {
       if (signal.aborted || !isAbsence(error)) failures.push(error);
       else if (skipsAbsent) outcomes.set(target, { kind: 'absent', error });
-      else waitFor = error;
+      else waitsFor.set(target, error);
     }
   };
-  await Promise.all(targets.map(beginOne));
-  if (failures.length === 0) return { outcomes, waitFor };
-  throw signal.aborted ? reasonOf(signal, targets) : failures[0];
+  for (const group of groups) {
+    await Promise.all(group.map(beginOne));
+    if (failures.length > 0) throw signal.aborted ? reasonOf(signal, groups.flat()) : failures[0];
+    if (waitsFor.size > 0) break;
+  }
+  return { outcomes, waitsFor };
 }
 
 async function prepareAll(

@@ -81,7 +81,7 @@ function lineOf({ address, outcome }: TargetResult, { version }: ChangeResult): 
     case 'settled':
       return `${address}: has version ${version} already`;
     case 'absent':
-      return `${address}: DOES NOT HAVE version ${version}: ${outcome.error.message}`;
+      return `${address}: does not have version ${version}: ${outcome.error.message}`;
   }
 }
 
