@@ -1,13 +1,16 @@
 /** A job publishes its exports to serving processes while it trains. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { cp, readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { type Serving, serve } from '../../serving/index.js';
+import { publish, rollBack, type Serving, serve } from '../../serving/index.js';
+import { writeHalfPlus } from '../../serving/testing/models.js';
 import * as tf from '../../tf/index.js';
 import { defineJob, type ExportOptions } from '../definition/define-job.js';
 import { runInProcess } from '../running/run-local.js';
+import { JobPublishing } from './publishing.js';
 
 let folder: string;
 const servers: Serving[] = [];
@@ -113,3 +116,82 @@ test('a process that cannot be published to neither stops nor fails the training
   expect(exported).toBeDefined();
   expect(lines.join('\n')).toContain(`is not published to ${nobody}`);
 });
+
+/** A directory with versions 1 and 2, the second with a large file. */
+async function madeVersions(): Promise<string> {
+  const made = join(folder, 'made');
+  if (existsSync(made)) return made;
+  for (const version of [1, 2]) await writeHalfPlus(made, version, version);
+  await writeFile(join(made, '2', 'padding'), Buffer.alloc(32 << 20));
+  return made;
+}
+
+async function startWithFirst(name: string): Promise<{ readonly address: string }> {
+  const made = await madeVersions();
+  await cp(join(made, '1'), join(folder, name, '1'), { recursive: true });
+  return { address: `127.0.0.1:${(await start(name)).publishPort}` };
+}
+
+test('an export that a process has rolled back is not reported as published there', async () => {
+  const [{ address: back }, { address: well }] = [await startWithFirst('back'), await startWithFirst('well')];
+  const path = join(await madeVersions(), '2');
+  await publish({ directory: path, to: [back] });
+  await rollBack({ to: [back] });
+  const lines: string[] = [];
+  await using publishing = new JobPublishing(
+    { to: [back, well] },
+    { env: {}, log: (line) => lines.push(line) },
+  );
+  publishing.offer(path, 10);
+  await publishing.finish();
+  expect(lines).toEqual([
+    `${back} does not take step 10: it was rolled back there`,
+    expect.stringMatching(/^published step 10 to 1 serving process in /),
+  ]);
+});
+
+test('an export is read once, however often it is tried to publish it', async () => {
+  const nobody = `127.0.0.1:${await freePort()}`;
+  const lines: string[] = [];
+  await using publishing = new JobPublishing({ to: [nobody] }, { env: {}, log: (line) => lines.push(line) });
+  const path = join(await madeVersions(), '2');
+  const { size } = await stat(join(path, 'padding'));
+  publishing.offer(path, 10);
+  await expect.poll(() => lines.length, { timeout: 20_000 }).toBe(1);
+  const before = await bytesRead();
+  await new Promise((tick) => setTimeout(tick, 5000));
+  expect((await bytesRead()) - before).toBeLessThan(size / 2);
+});
+
+test('an export that is offered at the moment when the one before it ends is published', async () => {
+  const { address } = await startWithFirst('moment');
+  const made = await madeVersions();
+  await publish({ directory: join(made, '2'), to: [address] });
+  for (let turns = 0; turns < 8; turns++) {
+    const lines: string[] = [];
+    let isOffered = false;
+    const publishing: JobPublishing = new JobPublishing(
+      { to: [address] },
+      {
+        env: {},
+        log: (line) => {
+          lines.push(line);
+          if (!isOffered) void after(turns, () => publishing.offer(join(made, '1'), 2));
+          isOffered = true;
+        },
+      },
+    );
+    publishing.offer(join(made, '2'), 1);
+    await expect.poll(() => [turns, lines.length], { timeout: 5000 }).toEqual([turns, 2]);
+    await publishing[Symbol.asyncDispose]();
+  }
+});
+
+/** What this process has read so far, by its own account. */
+const bytesRead = async (): Promise<number> =>
+  Number(/^rchar: (\d+)$/m.exec(await readFile('/proc/self/io', 'utf8'))?.[1]);
+
+async function after(turns: number, work: () => void): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+  work();
+}

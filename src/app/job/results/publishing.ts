@@ -10,7 +10,7 @@ import { describeError, isShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
 import { loadTls, type Security, tokenSecurity } from '../../../distributed/cluster/spec/security.js';
 import type { TaskId } from '../../../distributed/cluster/spec/task-id.js';
-import { publish } from '../../serving/publish/publish.js';
+import { publishVersion, type ReadVersion, readVersion } from '../../serving/publish/publish.js';
 import type { TargetResult } from '../../serving/publish/targets.js';
 import type { PublishingOptions } from '../definition/publishing-options.js';
 
@@ -24,6 +24,8 @@ export interface PublishingParts {
 interface Export {
   readonly path: string;
   readonly step: number;
+  /** Read once, however often it is published; again after a failure. */
+  version?: ReadVersion | undefined;
 }
 
 const WAIT_SECS = 60;
@@ -63,9 +65,7 @@ export class JobPublishing {
     this.#lacking = this.#options.to;
     this.#replaced.abort();
     this.#replaced = new AbortController();
-    this.#running ??= this.#run().finally(() => {
-      this.#running = undefined;
-    });
+    this.#running ??= this.#run();
   }
 
   /** Waits until all processes have the last export, for a while, or until the signal fires. */
@@ -90,10 +90,15 @@ export class JobPublishing {
   }
 
   async #run(): Promise<void> {
-    for (let done: Export | undefined; done !== this.#newest && !this.#stop.signal.aborted; ) {
-      done = this.#newest as Export;
-      const { signal } = this.#replaced;
-      await this.#publishAll(done, signal);
+    try {
+      for (let done: Export | undefined; done !== this.#newest && !this.#stop.signal.aborted; ) {
+        done = this.#newest as Export;
+        const { signal } = this.#replaced;
+        await this.#publishAll(done, signal);
+      }
+    } finally {
+      // In the same moment as the last look at what is newest: an offer that comes then starts again.
+      this.#running = undefined;
     }
   }
 
@@ -105,7 +110,8 @@ export class JobPublishing {
     const absent = first.filter(({ outcome }) => outcome.kind === 'absent').map(({ address }) => address);
     this.#lacking = absent;
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
-    const count = first.length - absent.length;
+    const count = first.filter(hasVersion).length;
+    for (const result of first) this.#reportRefusal(one, result);
     if (count > 0)
       this.#log(
         `published step ${one.step} to ${count} serving process${count === 1 ? '' : 'es'} in ${seconds} s`,
@@ -119,26 +125,35 @@ export class JobPublishing {
     for (let attempt = 0; !replaced.aborted && this.#newest === one; attempt++) {
       await sleep(backoffMs(attempt, RETRY), replaced).catch(() => {});
       if (replaced.aborted) return;
-      const results = await this.#insist(one, [address], replaced);
-      if (!results) return;
-      if (results[0]?.outcome.kind === 'absent') continue;
+      const [result] = (await this.#insist(one, [address], replaced)) ?? [];
+      if (!result) return;
+      if (result.outcome.kind === 'absent') continue;
       this.#lacking = this.#lacking.filter((other) => other !== address);
-      this.#log(`${address} is back and has step ${one.step}`);
+      if (hasVersion(result)) this.#log(`${address} is back and has step ${one.step}`);
+      this.#reportRefusal(one, result);
       return;
     }
   }
 
+  /** A process that has rolled the version back, or has a newer one, keeps what it has. */
+  #reportRefusal({ step }: Export, { address, outcome }: TargetResult): void {
+    if (outcome.kind !== 'settled' || outcome.why === 'has') return;
+    const why = outcome.why === 'withdrawn' ? 'it was rolled back there' : 'a newer version is there';
+    this.#log(`${address} does not take step ${step}: ${why}`, 'warn');
+  }
+
   /** Undefined if there is a newer export, or if it was given up. */
   async #insist(
-    { path, step }: Export,
+    one: Export,
     to: readonly string[],
     replaced: AbortSignal,
   ): Promise<readonly TargetResult[] | undefined> {
     const { model, deadlineSecs } = this.#options;
+    const { signal } = this.#stop;
     for (let failures = 0; ; ) {
       try {
-        const { targets } = await publish({
-          directory: path,
+        one.version ??= await readVersion(one.path, undefined, signal);
+        const { targets } = await publishVersion(one.version, {
           to,
           model,
           deadlineSecs,
@@ -146,15 +161,16 @@ export class JobPublishing {
           skipsAbsent: true,
           leavesNewer: true,
           // A publication that is under way is completed, unless the job ends.
-          signal: this.#stop.signal,
+          signal,
         });
         return targets;
       } catch (error) {
-        if (replaced.aborted || this.#stop.signal.aborted) return undefined;
+        if (replaced.aborted || signal.aborted) return undefined;
+        one.version = undefined;
         failures += 1;
         const isLast = failures >= MAX_FAILURES || isShoalError(error, 'SHOAL_FORBIDDEN');
         const what = isLast ? 'training continues, the next export is published' : 'it is tried again';
-        this.#log(`publishing step ${step} failed: ${describeError(error)}; ${what}`, 'error');
+        this.#log(`publishing step ${one.step} failed: ${describeError(error)}; ${what}`, 'error');
         if (isLast) return undefined;
         await sleep(backoffMs(failures - 1, RETRY), replaced).catch(() => {});
         if (replaced.aborted) return undefined;
@@ -162,3 +178,6 @@ export class JobPublishing {
     }
   }
 }
+
+const hasVersion = ({ outcome }: TargetResult): boolean =>
+  outcome.kind === 'done' || (outcome.kind === 'settled' && outcome.why === 'has');
