@@ -23,14 +23,26 @@ export type Api =
   | 'GetModelStatus';
 export type Entrypoint = 'REST' | 'GRPC';
 
+/** Labels with the path of a version: so many, the latest. Versions come for as long as the server runs. */
+const MAX_PATHS = 100;
+
+/** Versions that were published are loaded from a hidden directory, which then gets the name of the version. */
+const versionPath = (path: string): string => path.replace(/\.(\d+)\.tmp-[^/]*$/, '$1');
+
 class Counters {
+  readonly #maxSize: number;
   readonly #values = new Map<string, { readonly labels: MetricLabels; value: number }>();
+
+  constructor(maxSize = Number.POSITIVE_INFINITY) {
+    this.#maxSize = maxSize;
+  }
 
   add(labels: MetricLabels, amount = 1): void {
     const key = Object.values(labels).join('\0');
     const found = this.#values.get(key);
     if (found) found.value += amount;
     else this.#values.set(key, { labels, value: amount });
+    dropOldest(this.#values, this.#maxSize);
   }
 
   lines(name: string): readonly string[] {
@@ -38,12 +50,21 @@ class Counters {
   }
 }
 
+function dropOldest(values: Map<string, unknown>, maxSize: number): void {
+  for (const key of values.keys()) {
+    if (values.size <= maxSize) return;
+    values.delete(key);
+  }
+}
+
 class Histograms {
   readonly #bounds: readonly number[];
+  readonly #maxSize: number;
   readonly #values = new Map<string, { readonly labels: MetricLabels; readonly histogram: Histogram }>();
 
-  constructor(bounds: readonly number[]) {
+  constructor(bounds: readonly number[], maxSize = Number.POSITIVE_INFINITY) {
     this.#bounds = bounds;
+    this.#maxSize = maxSize;
   }
 
   observe(labels: MetricLabels, value: number): void {
@@ -52,6 +73,7 @@ class Histograms {
     if (!found) {
       found = { labels, histogram: new Histogram(this.#bounds) };
       this.#values.set(key, found);
+      dropOldest(this.#values, this.#maxSize);
     }
     found.histogram.observe(value);
   }
@@ -75,9 +97,9 @@ export class ServingMetrics {
   readonly #runtimeLatency = new Histograms(LATENCY_BOUNDS);
   readonly #exampleCounts = new Histograms(COUNT_BOUNDS);
   readonly #exampleTotal = new Counters();
-  readonly #loads = new Counters();
-  readonly #loadLatency = new Histograms(LATENCY_BOUNDS);
-  readonly #warmups = new Histograms(LATENCY_BOUNDS);
+  readonly #loads = new Counters(MAX_PATHS);
+  readonly #loadLatency = new Histograms(LATENCY_BOUNDS, MAX_PATHS);
+  readonly #warmups = new Histograms(LATENCY_BOUNDS, MAX_PATHS);
   readonly #batchSizes = new Histograms(COUNT_BOUNDS);
   readonly #queueing = new Histograms(LATENCY_BOUNDS);
   readonly #unloads = new Counters();
@@ -115,8 +137,9 @@ export class ServingMetrics {
   }
 
   load(path: string, isDone: boolean, ms: number): void {
-    this.#loads.add({ model_path: path, status: isDone ? 'success' : 'fail' });
-    if (isDone) this.#loadLatency.observe({ model_path: path }, ms * 1000);
+    const labels = { model_path: versionPath(path) };
+    this.#loads.add({ ...labels, status: isDone ? 'success' : 'fail' });
+    if (isDone) this.#loadLatency.observe(labels, ms * 1000);
   }
 
   unload(model: string): void {
@@ -124,7 +147,7 @@ export class ServingMetrics {
   }
 
   warmUp(path: string, isDone: boolean, ms: number): void {
-    this.#warmups.observe({ model_path: path, status: isDone ? 'success' : 'fail' }, ms * 1000);
+    this.#warmups.observe({ model_path: versionPath(path), status: isDone ? 'success' : 'fail' }, ms * 1000);
   }
 
   /** All metrics in Prometheus' text format. */
