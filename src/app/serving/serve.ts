@@ -165,7 +165,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     throw error;
   }
   const stopReloading = options.modelConfigFile
-    ? keepReloading(server, options.modelConfigFile, options.modelConfigPollSecs ?? 0, log)
+    ? keepReloading(server, models, options.modelConfigFile, options.modelConfigPollSecs ?? 0, log)
     : () => {};
   announce(faces, host, options, log);
   return new RunningServer(server, faces, () => {
@@ -245,17 +245,22 @@ async function modelsOf({ models, modelConfigFile }: ServeOptions): Promise<read
 }
 
 /** Reads the list of models again and again; one that cannot be read changes nothing. */
-function keepReloading(server: ModelServer, file: string, pollSecs: number, log: Log): () => void {
+function keepReloading(
+  server: ModelServer,
+  loaded: readonly ModelConfig[],
+  file: string,
+  pollSecs: number,
+  log: Log,
+): () => void {
   if (pollSecs <= 0) return () => {};
-  let last = '';
+  let last = JSON.stringify(loaded);
   let isBusy = false;
   const reload = async () => {
     const models = await readModelConfig(resolve(file));
     const text = JSON.stringify(models);
     if (text === last) return;
-    const isFirst = last === '';
     last = text;
-    if (!isFirst) await server.reloadConfig(models);
+    await server.reloadConfig(models);
   };
   const poll = () => {
     if (isBusy) return;
