@@ -64,8 +64,9 @@ export class PublishPort {
         (value) => send(response, 200, JSON.stringify(value ?? {})),
         (error: unknown) => {
           const { status, body } = encodeError(error);
+          // Without a close: a publisher that is still sending would see a broken connection, not the answer.
+          if (error instanceof Busy) send(response, 429, '', { 'retry-after': '1' });
           // What is left of the body is not read.
-          if (error instanceof Busy) send(response, 429, '', { connection: 'close', 'retry-after': '1' });
           else send(response, error instanceof Denied ? 401 : status, body, { connection: 'close' });
         },
       );

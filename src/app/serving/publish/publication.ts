@@ -275,7 +275,10 @@ export class VersionPublication {
 }
 
 /** Throws if the configuration of a model does not let it take the versions of this directory. */
-export function checkTakes({ name, config }: ServedModel, { basePath }: VersionStore): void {
+export function checkTakes(
+  { name, config }: ServedModel,
+  { basePath }: Pick<VersionStore, 'basePath'>,
+): void {
   const { fixed, policy = LATEST } = config;
   if (fixed)
     throw invalid(`${name} is one directory, ${fixed.directory}: it takes no versions`, {

@@ -101,13 +101,13 @@ export class Receiver {
     this.#requireOpen();
     const model = this.#modelOf(request.model);
     const place = placeOf(model);
+    checkTakes(model, { basePath: place });
     const by = this.#active.get(place);
     if (by !== undefined) return { outcome: 'busy', by };
     this.#active.set(place, request.by);
     let id: string | undefined;
     try {
       const store = await this.#storeOf(model);
-      checkTakes(model, store);
       const change =
         request.kind === 'publish' ? await this.#offer(store, request) : await this.#back(store, request);
       if ('outcome' in change) return change;

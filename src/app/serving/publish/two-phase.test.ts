@@ -1,12 +1,12 @@
 /** Changes that wait: for another publication, for a target that is away, for other uploads. */
-import { cp } from 'node:fs/promises';
+import { cp, writeFile } from 'node:fs/promises';
 import { createServer, connect as open } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { answerOf, type Host, PublishHosts } from '../testing/publish-hosts.js';
 import { publish } from './publish.js';
 import { rollBack } from './roll-back.js';
-import { PREFIX } from './wire.js';
+import { PREFIX, RANGE_BYTES } from './wire.js';
 
 let hosts: PublishHosts;
 beforeAll(async () => {
@@ -49,7 +49,10 @@ test('slow uploads of one model hold up its own publication only', async () => {
 
 test('ranges that a busy server refuses are sent again until the deadline', async () => {
   const one = await hosts.host();
-  const publisher = await hosts.begin(one, { version: 2 });
+  // Ranges that do not fit into the buffers of a connection.
+  await cp(hosts.version(2), hosts.version(9), { recursive: true });
+  await writeFile(join(hosts.version(9), 'padding'), Buffer.alloc(24 << 20));
+  const publisher = await hosts.begin(one, { version: 9 });
   const sockets = upload(one, publisher.id, publisher.manifest.files[0]?.bytes ?? 0, 8);
   await pause(200);
   const prepared = publisher.prepare();
@@ -85,7 +88,7 @@ function upload({ serving }: Host, id: string, bytes: number, count: number) {
     const socket = open(serving.publishPort as number, '127.0.0.1');
     socket.on('error', () => {});
     socket.write(
-      `PUT ${PREFIX}/${id}/range?file=0&offset=0&crc32c=1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: ${bytes}\r\n\r\nx`,
+      `PUT ${PREFIX}/${id}/range?file=0&offset=0&crc32c=1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: ${Math.min(bytes, RANGE_BYTES)}\r\n\r\nx`,
     );
     return socket;
   });

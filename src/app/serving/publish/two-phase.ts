@@ -106,7 +106,9 @@ async function beginAll(
 ): Promise<{ readonly outcomes: Outcomes; readonly waitsFor: ReadonlyMap<PublishTarget, ShoalError> }> {
   const outcomes: Outcomes = new Map();
   const waitsFor = new Map<PublishTarget, ShoalError>();
-  const what = await request(signal);
+  const what = await request(signal).catch((error: unknown) => {
+    throw signal.aborted ? reasonOf(signal, groups.flat()) : error;
+  });
   const failures: unknown[] = [];
   const beginOne = async (target: PublishTarget): Promise<void> => {
     try {
