@@ -12,6 +12,8 @@ type Put = (value: unknown, at: number) => void;
 
 interface Target {
   readonly tensor: () => Tensor;
+  /** Frees the memory of a tensor that is not used. */
+  readonly dispose?: () => void;
   readonly put: Put;
   /** Writes a list of numbers; false if one of them needs `put`. */
   readonly putNumbers?: (values: readonly unknown[], at: number) => boolean;
@@ -24,19 +26,35 @@ const MAX_RANK = 254;
 export function jsonShape(value: unknown): number[] {
   const shape: number[] = [];
   for (let item = value; Array.isArray(item); item = item[0]) {
-    if (shape.length === MAX_RANK)
-      throw invalidRequest(
-        `A tensor has at most ${MAX_RANK} dimensions; the request has lists in more lists`,
-      );
     shape.push(item.length);
+    checkRank(shape);
   }
   return shape;
 }
 
+/** TensorFlow ends the process for a shape with more dimensions. */
+function checkRank(shape: readonly number[]): void {
+  if (shape.length > MAX_RANK)
+    throw invalidRequest(`A tensor has at most ${MAX_RANK} dimensions; the request has lists in more lists`);
+}
+
+/** For a walk that checks the lengths of all lists: only then is the memory that a shape needs bounded by the text. */
+const ONLY_LISTS: Pick<Target, 'put' | 'putNumbers'> = { put: () => {}, putNumbers: () => true };
+
 export function denseTensor(value: unknown, dtype: DType): Tensor {
   const shape = jsonShape(value);
-  const target = targetOf(dtype, shape);
-  fill(value, 0, shape, 0, target);
+  fill(value, 0, shape, 0, ONLY_LISTS);
+  return filled(targetOf(dtype, shape), (target) => fill(value, 0, shape, 0, target));
+}
+
+/** The tensor of a target once its values are written. Its memory may be large: after an error it is freed at once. */
+function filled(target: Target, write: (target: Target) => void): Tensor {
+  try {
+    write(target);
+  } catch (error) {
+    target.dispose?.();
+    throw error;
+  }
   return target.tensor();
 }
 
@@ -49,20 +67,29 @@ export function stackedTensor(
   onError: (error: unknown, index: number) => Error,
 ): Tensor {
   const inner = jsonShape(values[0]);
+  const shape = [values.length, ...inner];
+  checkRank(shape);
   const size = sizeOf(inner);
-  const target = targetOf(dtype, [values.length, ...inner]);
-  if (inner.length === 0 && target.putNumbers?.(values, 0)) return target.tensor();
-  let index = 0;
-  try {
-    for (; index < values.length; index++) {
-      const value = values[index];
-      if (!hasShape(value, inner)) throw shapeMismatch(inner, jsonShape(value));
-      fill(value, 0, inner, index * size, target);
+  const eachValue = (visit: (value: unknown, at: number) => void) => {
+    let index = 0;
+    try {
+      for (; index < values.length; index++) visit(values[index], index * size);
+    } catch (error) {
+      throw onError(error, index);
     }
-  } catch (error) {
-    throw onError(error, index);
-  }
-  return target.tensor();
+  };
+  if (inner.length > 0)
+    eachValue((value) => {
+      if (!hasShape(value, inner)) throw shapeMismatch(inner, jsonShape(value));
+      fill(value, 0, inner, 0, ONLY_LISTS);
+    });
+  return filled(targetOf(dtype, shape), (target) => {
+    if (inner.length === 0 && target.putNumbers?.(values, 0)) return;
+    eachValue((value, at) => {
+      if (!hasShape(value, inner)) throw shapeMismatch(inner, jsonShape(value));
+      fill(value, 0, inner, at, target);
+    });
+  });
 }
 
 /** Whether `jsonShape` of a value is this shape; it is not made for each of many rows. */
@@ -82,7 +109,13 @@ function shapeMismatch(expected: readonly number[], got: readonly number[]): Err
 }
 
 /** Fills the elements of a value at nesting `level` from `at`; returns where the next ones begin. */
-function fill(value: unknown, level: number, shape: readonly number[], at: number, target: Target): number {
+function fill(
+  value: unknown,
+  level: number,
+  shape: readonly number[],
+  at: number,
+  target: Pick<Target, 'put' | 'putNumbers'>,
+): number {
   if (!Array.isArray(value)) {
     if (level !== shape.length)
       throw invalidRequest(
@@ -117,11 +150,11 @@ function targetOf(dtype: DType, shape: readonly number[]): Target {
     throw new ServingError('UNIMPLEMENTED', `Conversion of JSON Value to type: ${protoName(dtype)}`);
   const tensor = Tensor.allocate(shape, dtype);
   const data = tensor.data as unknown as { [at: number]: number | bigint };
-  const done = () => tensor;
+  const ends = { tensor: () => tensor, dispose: () => tensor.dispose() };
   switch (kind) {
     case 'float':
       return {
-        tensor: done,
+        ...ends,
         put: (value, at) => {
           const number = numberOf(value);
           if (number === undefined) throw wrongType(value, dtype);
@@ -144,14 +177,14 @@ function targetOf(dtype: DType, shape: readonly number[]): Target {
         if (number === undefined) throw wrongType(value, dtype);
         data[at] = words(number);
       };
-      return { tensor: done, put };
+      return { ...ends, put };
     }
     case 'bool': {
       const put: Put = (value, at) => {
         if (typeof value !== 'boolean') throw wrongType(value, dtype);
         data[at] = value ? 1 : 0;
       };
-      return { tensor: done, put };
+      return { ...ends, put };
     }
     default: {
       const [least, most] = rangeOf(dtype);
@@ -161,7 +194,7 @@ function targetOf(dtype: DType, shape: readonly number[]): Target {
         if (integer === undefined || integer < least || integer > most) throw wrongType(value, dtype);
         data[at] = isBig ? integer : Number(integer);
       };
-      if (isBig) return { tensor: done, put };
+      if (isBig) return { ...ends, put };
       const [low, high] = [Number(least), Number(most)];
       const putNumbers = (values: readonly unknown[], at: number): boolean => {
         for (let i = 0; i < values.length; i++) {
@@ -172,7 +205,7 @@ function targetOf(dtype: DType, shape: readonly number[]): Target {
         }
         return true;
       };
-      return { tensor: done, put, putNumbers };
+      return { ...ends, put, putNumbers };
     }
   }
 }

@@ -82,6 +82,26 @@ test('lists in lists in lists are refused', async () => {
   expect({ status, text }).toEqual({ status: 400, text: expect.stringContaining('dimensions') });
 });
 
+test('one list too many is refused, be the outermost one the rows or not', async () => {
+  const nested = (depth: number) => `${'['.repeat(depth)}1${']'.repeat(depth)}`;
+  for (const key of ['instances', 'inputs']) {
+    const { status, text } = await post('half', `{"${key}": ${nested(255)}}`);
+    expect({ status, text }).toEqual({ status: 400, text: expect.stringContaining('254 dimensions') });
+  }
+});
+
+test('lists whose first elements announce more than the text holds are refused before memory is taken', async () => {
+  const ragged = (count: number, levels: number): string =>
+    levels === 0 ? '0' : `[${ragged(count, levels - 1)}${',0'.repeat(count - 1)}]`;
+  const before = process.memoryUsage().rss;
+  for (const levels of [2, 3, 6])
+    for (const key of ['instances', 'inputs']) {
+      const { status, text } = await post('half', `{"${key}": ${ragged(20_000, levels)}}`);
+      expect({ status, text }).toEqual({ status: 400, text: expect.stringMatching(/level|size/) });
+    }
+  expect(process.memoryUsage().rss - before).toBeLessThan(1 << 29);
+});
+
 test('an answer that its client does not read is given up', async () => {
   const impatient = await serve({
     models: { types: join(root, 'types') },
