@@ -93,6 +93,18 @@ describe('a tensor', () => {
     ];
     for (const fields of cases) expect(statusOf(fields)).toBe('INVALID_ARGUMENT');
   });
+
+  test('has at most 254 dimensions, in however many parts its shape is sent', () => {
+    const of = (dimensions: number) =>
+      toBinary(
+        TensorProtoSchema,
+        create(TensorProtoSchema, { tensorShape: dims(...new Array<number>(dimensions).fill(1)) }),
+      );
+    const joined = (...parts: Uint8Array[]) =>
+      readTensorProto(Buffer.concat([Buffer.from([8, DT_FLOAT]), ...parts]), 'x', { bytes: 100, strings: 0 });
+    expect(joined(of(127), of(127)).rank).toBe(254);
+    expect(() => joined(of(127), of(128))).toThrow(/more than 254 dimensions/);
+  });
 });
 
 test('bytes that are no request give a coded error, and never more memory than the limits', () => {

@@ -49,8 +49,11 @@ function readFields(bytes: Uint8Array): Fields {
     if (reader.field === DTYPE_FIELD) {
       reader.expect(VARINT);
       number = reader.uint();
-    } else if (reader.field === SHAPE_FIELD) shape = [...shape, ...readShape(reader.bytes())];
-    else if (reader.field === CONTENT_FIELD) content = reader.bytes();
+    } else if (reader.field === SHAPE_FIELD) {
+      // Parts of a message that is sent several times are joined.
+      shape = [...shape, ...readShape(reader.bytes())];
+      checkRank(shape);
+    } else if (reader.field === CONTENT_FIELD) content = reader.bytes();
     else reader.raw();
   }
   if (number === 0) throw new NotATensor('it has no dtype');
@@ -70,9 +73,13 @@ function readShape(bytes: Uint8Array): number[] {
       if (reader.uint() !== 0) throw new NotATensor('its rank is unknown');
     } else if (reader.field === 2) shape.push(readDimension(reader.bytes()));
     else reader.raw();
-    if (shape.length > MAX_RANK) throw new NotATensor(`it has more than ${MAX_RANK} dimensions`);
+    checkRank(shape);
   }
   return shape;
+}
+
+function checkRank(shape: readonly number[]): void {
+  if (shape.length > MAX_RANK) throw new NotATensor(`it has more than ${MAX_RANK} dimensions`);
 }
 
 function readDimension(bytes: Uint8Array): number {
