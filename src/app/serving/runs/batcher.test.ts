@@ -101,6 +101,25 @@ describe('answers are the same bits as alone', () => {
   });
 });
 
+test('rows that padding would make far larger are run alone', async () => {
+  const shapes: number[][] = [];
+  const run: BatchRun = async (values) => {
+    shapes.push([...values[0]!.shape]);
+    return values;
+  };
+  const batcher = new Batcher({ ...CONFIG, padsVariableLengths: true });
+  const owner: BatchOwner = {};
+  const submit = (...shape: number[]) => batcher.submit(owner, [Tensor.zeros(shape, 'float32')], run, {});
+  await Promise.all([submit(1, 0, 9000), submit(1, 9000, 1)]);
+  await Promise.all([submit(1, 0, 2 ** 52), submit(1, 4096, 1)]);
+  expect(shapes).toEqual([
+    [1, 0, 9000],
+    [1, 9000, 1],
+    [1, 0, 2 ** 52],
+    [1, 4096, 1],
+  ]);
+});
+
 test('rows of different lengths are batched apart, or padded with zeros', async () => {
   const count = model((x) => tf.sum(x, { axis: 1 }), 'float32', null);
   const requests = [Tensor.of([[1, 2]]), Tensor.of([[3, 4, 5]])];

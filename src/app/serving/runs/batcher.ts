@@ -11,7 +11,7 @@ import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { BatchingConfig } from '../config/config-files.js';
 import type { RequestLimits } from '../requests.js';
 import { ServingError } from '../status.js';
-import { joinRows, rowsOf, shapeKey, takeRows } from './rows.js';
+import { isPaddingTooLarge, joinRows, rowsOf, shapeKey, takeRows } from './rows.js';
 import { lateError } from './run-gate.js';
 
 /** Runs one batch, or one request alone. */
@@ -199,15 +199,15 @@ export class Batcher {
       await runAlone(run, batch);
       return;
     }
+    const columns = batch[0]!.values.map((_, input) => batch.map(({ values }) => values[input] as Tensor));
+    if (columns.some(isPaddingTooLarge)) {
+      await runAlone(run, batch);
+      return;
+    }
     const together = new Together(batch);
     let results: readonly Tensor[];
     try {
-      const joined = batch[0]!.values.map((_, input) =>
-        joinRows(
-          batch.map(({ values }) => values[input] as Tensor),
-          total,
-        ),
-      );
+      const joined = columns.map((tensors) => joinRows(tensors, total));
       results = await run(joined, together.call);
     } catch (error) {
       if (isShoalError(error, 'SHOAL_ABORTED') || batch.length === 1) throw error;

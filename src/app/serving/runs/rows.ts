@@ -42,6 +42,16 @@ export function joinRows(tensors: readonly Tensor[], total: number): Tensor {
   return joined;
 }
 
+/** More elements than this are not made by padding, unless the rows have half as many themselves. */
+const MAX_PADDED = 8 << 20;
+
+/** Whether padding would multiply the memory of the rows. */
+export function isPaddingTooLarge(tensors: readonly Tensor[]): boolean {
+  const rows = tensors.reduce((sum, { shape }) => sum + shape[0]!, 0);
+  const own = tensors.reduce((sum, { size }) => sum + size, 0);
+  return rows * sizeOf(innerShape(tensors)) > Math.max(MAX_PADDED, 2 * own);
+}
+
 /** The largest size of each axis after the first. */
 const innerShape = (tensors: readonly Tensor[]): readonly number[] =>
   tensors[0]!.shape
