@@ -141,9 +141,12 @@ function predictMethod(server: ModelServer, limits: MessageLimits, record: Recor
     using lease = server.lease(spec);
     const tensors = readInputs(inputs, limits);
     const answer = await server.predictWith(lease, tensors, outputFilter, call);
-    // After an error a queue may still hold them; then the garbage collector frees them.
-    for (const tensor of Object.values(tensors)) tensor.dispose();
-    return writePredictResponse(answer);
+    const parts = writePredictResponse(answer);
+    // An output may be an input; the parts are views of it. After an error a queue may still hold the tensors. In both
+    // cases the garbage collector frees them.
+    const outputs = new Set(Object.values(answer.outputs));
+    for (const tensor of Object.values(tensors)) if (!outputs.has(tensor)) tensor.dispose();
+    return parts;
   };
   return {
     kind: 'unary',
