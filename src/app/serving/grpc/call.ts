@@ -133,6 +133,15 @@ export class Call implements RequestLimits {
     this.#held += bytes;
   }
 
+  /** Receives nothing more until `resume`; messages that have arrived already are still passed on. */
+  pause(): void {
+    this.#stream.pause();
+  }
+
+  resume(): void {
+    if (!this.#hasEnded) this.#stream.resume();
+  }
+
   /** Stops the limit on silence, for calls whose clients may be silent. */
   allowSilence(): void {
     clearTimeout(this.#silence);

@@ -13,8 +13,11 @@ import {
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import * as v1 from '../../../base/proto/generated/reflection_v1_pb.js';
 import * as v1alpha from '../../../base/proto/generated/reflection_v1alpha_pb.js';
-import { statusNumber } from '../status.js';
+import { ServingError, statusNumber } from '../status.js';
 import { decode, pathOf, type RpcMethod } from './methods.js';
+
+/** Far more than the name of a symbol. */
+const MAX_REQUEST_BYTES = 16 << 10;
 
 type Response = MessageInitShape<typeof v1.ServerReflectionResponseSchema>['messageResponse'];
 
@@ -38,9 +41,24 @@ export function reflectionService(services: readonly DescService[]): [string, Rp
               toBinary(ServerReflectionResponseSchema, create(ServerReflectionResponseSchema, response)),
             ]);
           };
+          let waiting = 0;
+          // A client that sends and does not read must not fill the memory.
+          const finish = () => {
+            waiting -= 1;
+            if (waiting === 0) call.resume();
+          };
           call.receive(
             (message) => {
-              answers = answers.then(() => answer(message)).catch((error: unknown) => call.fail(error));
+              if (message.length > MAX_REQUEST_BYTES) {
+                call.fail(new ServingError('RESOURCE_EXHAUSTED', 'A request of reflection names one symbol'));
+                return;
+              }
+              waiting += 1;
+              call.pause();
+              answers = answers
+                .then(() => answer(message))
+                .catch((error: unknown) => call.fail(error))
+                .then(finish);
             },
             () => void answers.then(() => call.end()),
           );

@@ -4,10 +4,12 @@ import { type ClientHttp2Session, connect, constants, type OutgoingHttpHeaders }
 import { connect as connectSocket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { Health } from '../../../base/proto/generated/health_v1_pb.js';
 import type { RequestLimits } from '../requests.js';
 import { frameOf } from './frames.js';
 import { healthService } from './health.js';
 import type { RpcMethod } from './methods.js';
+import { reflectionService } from './reflection.js';
 import { type GrpcLimits, GrpcServer } from './server.js';
 
 const eventually = (check: () => void): Promise<void> => vi.waitFor(check, 10_000);
@@ -36,6 +38,7 @@ async function start(more: Partial<Parameters<typeof GrpcServer.start>[0]> = {})
       },
     ],
     ...healthService({ services: [], isReady: () => true, watchMs: 10 }),
+    ...reflectionService([Health]),
   ]);
   const listen = { host: '127.0.0.1', port: 0 };
   const server = await GrpcServer.start({ methods, listen, limits: LIMITS, ...more });
@@ -248,4 +251,37 @@ test('a client that never speaks is disconnected', async () => {
   const { port } = await start({ limits: { ...LIMITS, keepaliveMs: 100, pingAnswerMs: 100 } });
   const socket = connectSocket(port, '127.0.0.1').resume();
   await once(socket, 'close');
+});
+
+test('a connection is pinged as long as its client answers', async () => {
+  const { session, server } = await start({ limits: { ...LIMITS, keepaliveMs: 50, pingAnswerMs: 5000 } });
+  let pings = 0;
+  session.on('ping', () => {
+    pings += 1;
+  });
+  await eventually(() => expect(pings).toBeGreaterThan(3));
+  expect(server.connections).toBe(1);
+});
+
+test('a client of reflection that does not read is not read from', async () => {
+  const limits = { ...LIMITS, maxTotalBytes: 64 << 20, maxMessageBytes: 1 << 20 };
+  const { session } = await start({ limits });
+  const path = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
+  const request = Buffer.concat([Buffer.from([0x22, 21]), Buffer.from('grpc.health.v1.Health')]);
+  const { stream, reply } = call(session, path, frameOf([request]), { end: false });
+  stream.pause();
+  const many = Buffer.concat(new Array<Buffer>(1 << 15).fill(frameOf([request])));
+  let sent = 0;
+  let isBlocked = false;
+  while (!isBlocked && sent < 40 << 20) {
+    sent += many.length;
+    if (stream.write(many)) continue;
+    const drained = once(stream, 'drain').then(() => true);
+    isBlocked = !(await Promise.race([drained, new Promise((late) => setTimeout(late, 2000, false))]));
+  }
+  expect(isBlocked).toBe(true);
+  stream.close(constants.NGHTTP2_CANCEL);
+  await reply;
+  const large = call(session, path, frameOf([Buffer.alloc(1 << 16)]));
+  expect((await large.reply).status).toBe(RESOURCE_EXHAUSTED);
 });

@@ -153,16 +153,20 @@ export class GrpcServer {
       return;
     }
     session.setLocalWindowSize(CONNECTION_WINDOW);
-    session.setTimeout(this.#limits.keepaliveMs, () => this.#ping(session));
+    session.on('timeout', () => this.#ping(session));
+    session.setTimeout(this.#limits.keepaliveMs);
   }
 
   /** Closes a connection whose client is gone without having said so. */
   #ping(session: ServerHttp2Session): void {
     if (session.destroyed) return;
-    const timer = setTimeout(() => session.destroy(), this.#limits.pingAnswerMs);
-    session.once('close', () => clearTimeout(timer));
+    const { pingAnswerMs, keepaliveMs } = this.#limits;
+    const timer = setTimeout(() => session.destroy(), pingAnswerMs);
+    // Called when the connection is lost, too.
     const isSent = session.ping((error) => {
-      if (!error) clearTimeout(timer);
+      clearTimeout(timer);
+      // The answer is no traffic to Node: its timer has to be started again.
+      if (!error) session.setTimeout(keepaliveMs);
     });
     if (!isSent) session.destroy();
   }
