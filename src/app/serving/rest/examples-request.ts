@@ -69,8 +69,8 @@ function kindOf(name: string, value: unknown): Kind {
 
 function int64Of(name: string, value: unknown): bigint {
   if (typeof value === 'boolean') return value ? 1n : 0n;
-  const integer = integerOf(value) as bigint;
-  if (integer !== BigInt.asIntN(64, integer))
+  const integer = integerOf(value);
+  if (integer === undefined || integer !== BigInt.asIntN(64, integer))
     throw invalidRequest(`Feature: ${name} has uint64_t element. Only int64_t is supported.`);
   return integer;
 }

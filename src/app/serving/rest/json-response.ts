@@ -18,6 +18,7 @@ interface Elements {
 export function decimal(value: number, isSingle = true): string {
   if (Number.isNaN(value)) return 'NaN';
   if (!Number.isFinite(value)) return value > 0 ? 'Infinity' : '-Infinity';
+  if (Object.is(value, -0)) return '-0.0';
   const text = isSingle ? shortest(value) : String(value);
   return /[.e]/.test(text) ? text : `${text}.0`;
 }

@@ -163,7 +163,7 @@ function targetOf(dtype: DType, shape: readonly number[]): Target {
         putNumbers: (values, at) => {
           for (let i = 0; i < values.length; i++) {
             const value = values[i];
-            if (typeof value !== 'number') return false;
+            if (typeof value !== 'number' || !Number.isFinite(value)) return false;
             data[at + i] = value;
           }
           return true;

@@ -16,8 +16,8 @@ const MARK = `number ${randomUUID()} `;
 const SPECIAL = /-?(?:Infinity|Inf)\b|NaN\b/g;
 const NUMBERS = /-?(?:Infinity|Inf)\b|NaN\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
-/** Longer integers may not be exact as numbers. */
-const LONG_INTEGER = /(?<![\d.])\d{16,}(?![\d.eE])/;
+/** Longer integers may not be exact as numbers; one with an exponent may be long. */
+const LONG_INTEGER = /(?<![\d.])\d{16,}|\d[eE]\+?\d/;
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -94,9 +94,13 @@ export const markedNumber = (value: unknown): string | undefined =>
 
 /** A number, marked or not; undefined if the value is not a number. */
 export function numberOf(value: unknown): number | undefined {
-  if (typeof value === 'number') return value;
   const text = markedNumber(value);
-  return text === undefined ? undefined : Number(text.replace(/Inf$/, 'Infinity'));
+  const number = text === undefined ? value : Number(text.replace(/Inf$/, 'Infinity'));
+  if (typeof number !== 'number') return undefined;
+  // `JSON.parse` reads 1e400 as infinite; the tokens for infinite numbers are marked.
+  if (!Number.isFinite(number) && !/^-?Inf|^NaN/.test(text ?? ''))
+    throw invalidRequest('JSON Parse error: Number too big to be stored in double.');
+  return number;
 }
 
 /** An integer of 64 bits; undefined if the value is not an integer. */
@@ -104,9 +108,26 @@ export function integerOf(value: unknown): bigint | undefined {
   if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : undefined;
   const text = markedNumber(value);
   if (text === undefined) return undefined;
-  if (/^-?\d+$/.test(text)) return BigInt(text);
-  const number = Number(text);
-  return Number.isInteger(number) ? BigInt(number) : undefined;
+  return exactInteger(text);
+}
+
+/** 64 bits have at most 20 digits. */
+const MAX_DIGITS = 20;
+
+/** The integer that a text such as `12.50e1` is, without rounding; undefined if it is none, or has more than 64 bits. */
+function exactInteger(text: string): bigint | undefined {
+  const [, sign, whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
+  if (sign === undefined) return undefined;
+  const digits = whole + fraction;
+  let start = 0;
+  let end = digits.length;
+  while (start < end && digits[start] === '0') start += 1;
+  while (end > start && digits[end - 1] === '0') end -= 1;
+  if (start === end) return 0n;
+  const zeros = Number(exponent) - fraction.length + digits.length - end;
+  if (zeros < 0 || end - start + zeros > MAX_DIGITS) return undefined;
+  return BigInt(sign + digits.slice(start, end) + '0'.repeat(zeros));
 }
 
 /** Whether a marked number has a fraction or an exponent, or is none that an integer can be. */
@@ -161,6 +182,9 @@ export const isBase64 = (value: unknown): value is { readonly b64: string } =>
   isObject(value) && typeof value.b64 === 'string' && Object.keys(value).length === 1;
 
 export function decodeBase64({ b64 }: { readonly b64: string }): Uint8Array {
-  if (!/^[A-Za-z0-9+/_-]*={0,2}\s*$/.test(b64)) throw invalidRequest('Unable to base64 decode');
+  const [, digits, padding] = /^([A-Za-z0-9+/_-]*)(={0,2})\s*$/.exec(b64) ?? [];
+  const isWhole =
+    digits !== undefined && digits.length % 4 !== 1 && (!padding || (digits + padding).length % 4 === 0);
+  if (!isWhole) throw invalidRequest('Unable to base64 decode');
   return new Uint8Array(Buffer.from(b64, 'base64'));
 }

@@ -181,6 +181,35 @@ describe('values', () => {
     expect(text).toContain(ids);
   });
 
+  test('integers with a fraction or an exponent are exact, or an error', async () => {
+    const send = (ids: string) =>
+      post('/v1/models/types:predict', `{"signature_name": "ids", "inputs": [${ids}]}`);
+    const exact = '1234567890123456789.0, 1234567890123456789e0, 123456789012345678.9e1, 0e999999999, 5.0';
+    expect((await send(exact)).text).toContain(
+      '[1234567890123456789, 1234567890123456789, 1234567890123456789, 0, 5]',
+    );
+    for (const inexact of ['12345678901234567.5', '1e19', '1e999999999', '1e-1', '1'.repeat(100_000)])
+      expect((await send(inexact)).status).toBe(400);
+  });
+
+  test('the sign of zero is kept, and numbers that no double can hold are an error', async () => {
+    const send = (numbers: string) =>
+      post('/v1/models/types:predict', `{"signature_name": "floats", "instances": [[${numbers}]]}`);
+    expect((await send('-0.0, 0.0')).text).toContain('[[-0.0, 0.0]]');
+    for (const numbers of ['1e400, 1', 'NaN, -1e400'])
+      expect(await send(numbers)).toMatchObject({
+        status: 400,
+        body: { error: expect.stringContaining('Number too big') },
+      });
+  });
+
+  test('base64 of a length that no bytes have is an error', async () => {
+    const send = (b64: string) =>
+      post('/v1/models/types:predict', { signature_name: 'bytes', instances: [{ b64 }] });
+    for (const b64 of ['A', 'AAAAA', 'AA=', 'AAA==', 'A===']) expect((await send(b64)).status).toBe(400);
+    for (const b64 of ['', 'AA', 'AA==', 'AAA', 'AAA=', 'AAAA']) expect((await send(b64)).status).toBe(200);
+  });
+
   test('strings that look like special numbers are strings', async () => {
     const { text } = await post(
       '/v1/models/types:predict',
