@@ -63,7 +63,6 @@ export class Bodies {
     const { maxBytes, maxValues, timeoutMs } = this.#limits;
     const announced = Number(request.headers['content-length'] ?? 0);
     if (announced > maxBytes) throw tooLarge(maxBytes);
-    take(announced);
     const chunks: Buffer[] = [];
     let size = 0;
     let values: ValueCount | undefined;
@@ -71,7 +70,7 @@ export class Bodies {
       consume(source, (chunk) => {
         size += chunk.byteLength;
         if (size > maxBytes) throw tooLarge(maxBytes);
-        if (size > announced) take(Math.min(chunk.byteLength, size - announced));
+        take(chunk.byteLength);
         chunks.push(chunk);
         // A value has at least one byte: smaller bodies need no look.
         if (size <= maxValues) return;
