@@ -115,7 +115,7 @@ test('an answer that its client does not read is given up', async () => {
     const body = gzipSync(JSON.stringify({ signature_name: 'bytes', inputs: ['x'.repeat(24 << 20)] }));
     const socket = connect(impatient.restPort as number, '127.0.0.1');
     socket.write(
-      'POST /v1/models/types:predict HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\n' +
+      'POST /v1/models/types:predict HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n' +
         `Content-Length: ${body.length}\r\n\r\n`,
     );
     socket.write(body);
