@@ -29,6 +29,11 @@ export interface VersionedModelOptions {
   readonly now?: () => number;
 }
 
+interface FormerVersion {
+  readonly record: VersionRecord;
+  readonly servable: Servable;
+}
+
 type Labels = NonNullable<ModelConfig['labels']>;
 
 const RETRY = { baseMs: 2000, maxMs: 5 * 60_000 };
@@ -42,6 +47,8 @@ export class ServedModel {
   #config: ModelConfig;
   readonly #options: VersionedModelOptions;
   readonly #versions = new Map<number, VersionRecord>();
+  /** Versions of another base path, which the model had before: they serve until one of its own does. */
+  readonly #former = new Map<number, FormerVersion>();
   readonly #stop = new AbortController();
   readonly #unloading = new Set<Promise<void>>();
   #polling: Promise<void> | undefined;
@@ -61,8 +68,10 @@ export class ServedModel {
 
   /** The versions that serve, highest first. */
   serving(): readonly Servable[] {
+    const former = [...this.#former.values()].filter(({ record }) => !this.#own(record.version));
     return [...this.#versions.values()]
       .flatMap(({ progress }) => (progress.kind === 'serving' ? [progress.servable] : []))
+      .concat(former.map(({ servable }) => servable))
       .sort((a, b) => b.version - a.version);
   }
 
@@ -70,10 +79,14 @@ export class ServedModel {
     let found: Servable | undefined;
     for (const { version, progress } of this.#versions.values())
       if (progress.kind === 'serving' && !(found && found.version > version)) found = progress.servable;
-    return found;
+    return found ?? this.#former.get(Math.max(...this.#former.keys()))?.servable;
   }
 
   version(version: number): Servable | undefined {
+    return this.#own(version) ?? this.#former.get(version)?.servable;
+  }
+
+  #own(version: number): Servable | undefined {
     const progress = this.#versions.get(version)?.progress;
     return progress?.kind === 'serving' ? progress.servable : undefined;
   }
@@ -83,7 +96,10 @@ export class ServedModel {
   }
 
   statuses(): readonly VersionStatus[] {
-    return [...this.#versions.values()].map(statusOfVersion).sort((a, b) => b.version - a.version);
+    const former = [...this.#former.values()].filter(({ record }) => !this.#versions.has(record.version));
+    return [...this.#versions.values(), ...former.map(({ record }) => record)]
+      .map(statusOfVersion)
+      .sort((a, b) => b.version - a.version);
   }
 
   /** Takes a changed configuration; the next poll acts on it. Labels name the versions that they named before. */
@@ -130,7 +146,7 @@ export class ServedModel {
 
   #take(servable: Servable, directory: string): void {
     const { version } = servable;
-    if (this.version(version)) {
+    if (this.#own(version)) {
       // A poll has loaded it meanwhile.
       void servable.close(0);
       return;
@@ -163,6 +179,7 @@ export class ServedModel {
   async #poll(): Promise<void> {
     if (this.#stop.signal.aborted) return;
     const found = await this.#found();
+    this.#setApart();
     for (const version of this.#versions.keys()) if (!found.has(version)) this.#drop(version);
     if (found.size === 0) this.#warnEmpty();
     else this.#hasWarnedEmpty = false;
@@ -180,6 +197,20 @@ export class ServedModel {
   async #found(): Promise<ReadonlyMap<number, string>> {
     const { fixed, basePath } = this.#config;
     return fixed ? new Map([[fixed.version, fixed.directory]]) : versionsIn(basePath);
+  }
+
+  /** A version of another base path is not the version of the same number of this one. */
+  #setApart(): void {
+    const { fixed, basePath } = this.#config;
+    for (const record of this.#versions.values()) {
+      const { version, directory, progress } = record;
+      const own = fixed?.version === version ? fixed.directory : join(basePath, String(version));
+      if (progress.kind !== 'serving' || directory === own) continue;
+      this.#versions.delete(version);
+      const earlier = this.#former.get(version);
+      if (earlier) this.#unload(earlier.record, earlier.servable);
+      this.#former.set(version, { record, servable: progress.servable });
+    }
   }
 
   #warnEmpty(): void {
@@ -310,10 +341,16 @@ export class ServedModel {
 
   /** Versions that are not wanted go when a wanted one serves; a base path that lost its versions unloads nothing. */
   #unloadOthers(wanted: readonly number[]): void {
-    if (!wanted.some((version) => this.version(version))) return;
+    if (!wanted.some((version) => this.#own(version))) return;
+    this.#unloadFormer();
     for (const record of this.#versions.values())
       if (record.progress.kind === 'serving' && !wanted.includes(record.version))
         this.#unload(record, record.progress.servable);
+  }
+
+  #unloadFormer(): void {
+    for (const { record, servable } of this.#former.values()) this.#unload(record, servable);
+    this.#former.clear();
   }
 
   #unload(record: VersionRecord, servable: Servable): void {
@@ -352,6 +389,7 @@ export class ServedModel {
     await this.#polling;
     for (const record of this.#versions.values())
       if (record.progress.kind === 'serving') this.#unload(record, record.progress.servable);
+    this.#unloadFormer();
     await Promise.all(this.#unloading);
   }
 }

@@ -283,3 +283,18 @@ async function writeWarmUp(version: string, values: readonly number[], input = '
   }
   await writer.close();
 }
+
+test('a reload with another base path serves its files, under the same number too, and the old ones until then', async () => {
+  const base = await newBase(1);
+  const { models } = await open(base);
+  await until(() => states()[1] === 'AVAILABLE', 'version 1');
+  expect(await ask()).toBe(2);
+  const empty = await newBase();
+  await models.reload([{ name: 'half', basePath: empty }]);
+  expect([await ask(), await ask(1), models.isReady]).toEqual([2, 2, true]);
+  const other = await newBase();
+  await publish(other, 1, 3);
+  await models.reload([{ name: 'half', basePath: other }]);
+  expect([await ask(), await ask(1)]).toEqual([4, 4]);
+  expect(states()).toEqual({ 1: 'AVAILABLE' });
+});
