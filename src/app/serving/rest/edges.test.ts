@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Serving, serve } from '../serve.js';
 import { writeHalfPlus, writeTypes } from '../testing/models.js';
+import { parseExactly } from './json-text.js';
 
 let root: string;
 let serving: Serving;
@@ -28,6 +29,11 @@ beforeAll(async () => {
 afterAll(async () => {
   await serving?.close();
   await rm(root, { recursive: true, force: true });
+});
+
+test('a number of millions of digits is refused', () => {
+  for (const digits of [1000, 16 << 20])
+    expect(() => parseExactly(`{"inputs": [${'1'.repeat(digits)}]}`)).toThrow(/too many digits/);
 });
 
 const HALF = '/v1/models/half';

@@ -17,7 +17,10 @@ const SPECIAL = /-?(?:Infinity|Inf)\b|NaN\b/g;
 const NUMBERS = /-?(?:Infinity|Inf)\b|NaN\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 /** Longer integers may not be exact as numbers; one with an exponent may be long. */
-const LONG_INTEGER = /(?<![\d.])\d{16,}|\d[eE]\+?\d/;
+const LONG_INTEGER = /(?<![\d.])\d{16}|\d[eE]\+?\d/;
+
+/** Longer ones no client writes; with millions of digits an expression fails. */
+const ENDLESS_NUMBER = /(?<!\d)\d{1000}/;
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -43,7 +46,10 @@ export const parseExactly = (text: string): JsonObject => {
 };
 
 function parseAgain(text: string, tokens: RegExp): unknown {
-  const marked = outsideStrings(text, (part) => part.replace(tokens, `"${MARK}$&"`));
+  const marked = outsideStrings(text, (part) => {
+    if (ENDLESS_NUMBER.test(part)) throw invalidRequest('JSON Parse error: A number has too many digits');
+    return part.replace(tokens, `"${MARK}$&"`);
+  });
   try {
     return JSON.parse(marked);
   } catch (error) {
