@@ -3,6 +3,7 @@
  * warmed while the old one answers; then requests go to the new one, and the old one drains and is freed. A version that
  * cannot be loaded changes nothing for requests.
  */
+import { dirname, join } from 'node:path';
 import { backoffMs } from '../../../base/async/backoff.js';
 import { firstLineOf, ShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
@@ -204,8 +205,10 @@ export class ServedModel {
     const { fixed, basePath } = this.#config;
     for (const record of this.#versions.values()) {
       const { version, directory, progress } = record;
-      const own = fixed?.version === version ? fixed.directory : join(basePath, String(version));
-      if (progress.kind !== 'serving' || directory === own) continue;
+      const isOwn = fixed
+        ? directory === fixed.directory
+        : dirname(directory) === dirname(join(basePath, '0'));
+      if (progress.kind !== 'serving' || isOwn) continue;
       this.#versions.delete(version);
       const earlier = this.#former.get(version);
       if (earlier) this.#unload(earlier.record, earlier.servable);
