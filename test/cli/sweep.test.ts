@@ -120,7 +120,6 @@ test.each([
   [['--set', 'speed=1,2'], /SHOAL_CONFIG: --set speed=1: job line has no parameter speed\n.*rate, dim/],
   [['--set', 'rate='], /SHOAL_CONFIG: --set rate= has no values/],
   [[], /SHOAL_CONFIG: a sweep needs values to try/],
-  [['--set', 'rate=1,2', '--metric', 'auc'], /--metric auc needs --mode/],
   [['--set', 'rate=1,2', '--parallel', '0'], /parallel.*expected an integer from 1/],
 ])('%j is refused before anything runs', async (args, reason) => {
   const { code, stderr } = await sweep(...args);

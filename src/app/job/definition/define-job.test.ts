@@ -45,3 +45,10 @@ test.each([
     expect.objectContaining({ code: 'SHOAL_CONFIG', message: expect.stringContaining(why) }),
   );
 });
+
+test('a list of hooks is refused: a job makes its hooks', () => {
+  const hooks = [{}] as never;
+  expect(() => defineJob({ name: 'h', model: () => ({}) as never, train: { lastStep: 1 }, hooks })).toThrow(
+    /hooks of job 'h' must be a function that returns a list/,
+  );
+});

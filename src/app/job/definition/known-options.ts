@@ -1,4 +1,5 @@
 /** Rejects misspelled options of a job: they would be ignored. `shoal run` does not check types. */
+import { invalid } from '../../../base/errors/errors.js';
 import { checkNames, type Names } from '../../../base/errors/option-names.js';
 import type { JobCallbacks } from './callbacks.js';
 import type {
@@ -95,7 +96,7 @@ const EXPORT: Names<ExportOptions> = {
 const CALLBACKS: Names<JobCallbacks> = { onStep: true, onSave: true, onRecover: true, onEnd: true };
 
 export function checkOptionNames(options: Pick<JobOptions, 'name'>): void {
-  const { name, train, evaluate, export: exporting, callbacks } = options as JobOptions;
+  const { name, train, evaluate, export: exporting, callbacks, hooks } = options as JobOptions;
   const check = (given: unknown, known: object, where: string): void =>
     checkNames(given, known, (unknown) => `Job '${name}' has an unknown option '${where}${unknown}'`);
   check(options, JOB, '');
@@ -107,4 +108,8 @@ export function checkOptionNames(options: Pick<JobOptions, 'name'>): void {
   check(evaluate, EVALUATE, 'evaluate.');
   check(exporting, EXPORT, 'export.');
   check(callbacks, CALLBACKS, 'callbacks.');
+  if (hooks != null && typeof hooks !== 'function')
+    throw invalid(`hooks of job '${name}' must be a function that returns a list`, {
+      hint: 'Write hooks: () => [new MyHook()].',
+    });
 }

@@ -123,6 +123,8 @@ export class EvaluationLog implements Disposable {
   #isKnown = false;
   #unsent: NodeJS.Timeout | undefined;
   #note: EvaluationNote | undefined;
+  /** The note that this task keeps because the chief has not taken it. */
+  #kept: EvaluationNote | undefined;
   readonly #warned = new Set<string>();
 
   constructor(job: JobDefinition, options: EvaluationLogOptions) {
@@ -206,20 +208,23 @@ export class EvaluationLog implements Disposable {
   /** A note that the chief does not take is kept here, and sent again. */
   async #sendOrKeep(): Promise<void> {
     const { place, own, log } = this.#options;
+    const note = this.#note as EvaluationNote;
     try {
       await this.#send();
       clearInterval(this.#unsent);
       this.#unsent = undefined;
     } catch (error) {
       if (!isShoalError(error)) throw error;
-      if (this.#unsent) return;
-      log(`the evaluation is not recorded by the chief yet: ${describeError(error)}`);
-      this.#unsent = setInterval(() => {
-        this.#sendOrKeep().catch((failure: unknown) => log(describeError(failure), 'warn'));
-      }, SEND_AGAIN_MS);
-      this.#unsent.unref();
-      const kept = { revision: ++this.#revision, value: encode(this.#note as EvaluationNote) };
-      if (place && own) await writeNote({ ...place, store: own }, kept, CALL);
+      if (!this.#unsent) {
+        log(`evaluations are kept by this task until a chief records them: ${describeError(error)}`);
+        this.#unsent = setInterval(() => {
+          this.#sendOrKeep().catch((failure: unknown) => log(describeError(failure), 'warn'));
+        }, SEND_AGAIN_MS);
+        this.#unsent.unref();
+      }
+      if (!place || !own || note === this.#kept) return;
+      this.#kept = note;
+      await writeNote({ ...place, store: own }, { revision: ++this.#revision, value: encode(note) }, CALL);
     }
   }
 
@@ -264,9 +269,9 @@ export class EvaluationLog implements Disposable {
       );
     }
     if (reduce && after.reduce.plateaus > before.reduce.plateaus) {
-      const { factor } = rateRule(this.#job) ?? {};
+      const { factor, min } = rateRule(this.#job) ?? {};
       log(
-        `eval/${reduce.metric}: no improvement on ${after.reduce.best} in ${reduce.patience} evaluations: the learning rate is multiplied by ${factor}`,
+        `eval/${reduce.metric}: no improvement on ${after.reduce.best} in ${reduce.patience} evaluations: the learning rate is to be multiplied by ${factor}${min ? `, but not to be below ${min}` : ''}`,
       );
     }
   }

@@ -235,7 +235,10 @@ export class JobDecisions implements AsyncDisposable {
         );
         return;
       }
-      if (!isLogged) log('waiting for the evaluation of the last checkpoint, which may be the best');
+      if (!isLogged) {
+        const limit = `up to ${FINAL_SILENT_MS / 1000} s while no evaluator is there`;
+        log(`waiting for the evaluation of the last checkpoint, which may be the best, ${limit}`);
+      }
       isLogged = true;
       await sleep(500, signal).catch(() => {});
       await this.look();

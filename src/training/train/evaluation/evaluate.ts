@@ -54,7 +54,7 @@ export async function evaluate(
   }
   if (done === 0) {
     throw invalid('The input of the evaluation has no batch', {
-      hint: 'An input that was read to its end must be restarted: pass its initializer as initOp.',
+      hint: 'It is empty, or its filters and batch sizes leave nothing. An input that was read to its end before must be restarted: pass its initializer as initOp.',
     });
   }
   const values = await session.run(

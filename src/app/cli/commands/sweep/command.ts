@@ -57,7 +57,8 @@ export const sweepCommand = command<SweepFlags, [string], ShoalContext>({
         kind: 'enum',
         values: ['min', 'max'],
         optional: true,
-        brief: 'Whether less or more of it is better; default for the loss: min',
+        brief:
+          'Whether less or more of it is better; default: max for accuracies, AUC, precision, recall and topK, else min',
       },
       ps: count('Run each trial as a cluster with so many parameter servers'),
       workers: count('Run each trial as a cluster with so many workers'),

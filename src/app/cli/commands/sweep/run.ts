@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { EXIT } from '../../../../base/errors/exit-codes.js';
 import { requireDirectory } from '../../../../base/files/directories.js';
 import { PACKAGE_ROOT } from '../../../../base/files/package.js';
+import { modeOf } from '../../../../training/train/hooks/metric-comparison.js';
 import type { JobDefinition } from '../../../job/definition/define-job.js';
 import { overrideJob } from '../../../job/definition/override-job.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from '../../../job/launcher/cluster-file.js';
@@ -95,13 +96,8 @@ function codeOf(states: readonly TrialState[], { stop }: StopSignals): number {
   return stop.aborted ? EXIT.interrupted : EXIT.error;
 }
 
-function rankingOf({ metric = 'loss', mode }: SweepFlags): Ranking {
-  if (mode === undefined && metric !== 'loss')
-    throw invalidSweep(
-      `--metric ${metric} needs --mode`,
-      'write --mode max if more is better, --mode min if less is',
-    );
-  return { metric, mode: mode ?? 'min' };
+function rankingOf({ metric = 'loss', mode = modeOf(metric) }: SweepFlags): Ranking {
+  return { metric, mode };
 }
 
 const runArguments = ({ ps, workers, lastStep }: SweepFlags, { set }: Trial): readonly string[] => [
