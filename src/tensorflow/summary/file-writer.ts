@@ -27,6 +27,8 @@ export interface FileWriterOptions {
   readonly filenameSuffix?: string;
   /** The time in milliseconds since 1970; default: `Date.now`. */
   readonly now?: () => number;
+  /** Called with each summary that is added; default: none. @internal */
+  readonly onSummary?: (summary: Pick<Summary, 'value'>, step: number) => void;
 }
 
 export type SummaryStep = number | bigint;
@@ -41,10 +43,12 @@ const STATUSES: Readonly<Record<SessionStatus, SessionLog_SessionStatus>> = {
 export class FileWriter {
   readonly logdir: string;
   readonly #events: EventFileWriter;
+  readonly #onSummary: FileWriterOptions['onSummary'];
 
   constructor(logdir: string, given: OrNull<FileWriterOptions> = {}) {
     const options = withoutNull<FileWriterOptions>(given);
     this.logdir = logdir;
+    this.#onSummary = options.onSummary;
     this.#events = new EventFileWriter({
       directory: logdir,
       suffix: options.filenameSuffix,
@@ -63,6 +67,7 @@ export class FileWriter {
   addSummary(summary: Tensor | Uint8Array | Summary, step: SummaryStep): void {
     const value = summary instanceof Tensor || summary instanceof Uint8Array ? parse(summary) : summary;
     this.#write({ what: { case: 'summary', value } }, step);
+    this.#onSummary?.(value, Number(step));
   }
 
   /** Adds a number that was computed outside of the graph. */

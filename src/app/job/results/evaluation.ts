@@ -72,6 +72,7 @@ export async function evaluateJob(
       evaluated = step;
       onStep(step);
       await checkpoints.evaluated(step, results);
+      server.metrics.emit({ type: 'evaluated', step, results });
       await exports?.consider(results, step);
     },
     // A job may save rarely or start late: it is over when the workers have left.

@@ -234,9 +234,11 @@ export class JobExports {
         exportVersion(this.#job, this.#directory, keep, { source, origin: { step }, signal: lost, log }),
       signal,
     );
+    const ms = performance.now() - begun;
     this.#last = { step, path };
+    session.server?.metrics.emit({ type: 'exported', step, path, ms });
     this.#publishing?.offer(path, step);
-    log(`exported step ${step} to ${path} in ${((performance.now() - begun) / 1000).toFixed(1)} s`, 'info', {
+    log(`exported step ${step} to ${path} in ${(ms / 1000).toFixed(1)} s`, 'info', {
       event: 'export',
       step,
       version: basename(path),

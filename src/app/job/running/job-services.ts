@@ -4,6 +4,7 @@
  */
 import { describeError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
+import type { FileWriterOptions } from '../../../tensorflow/summary/file-writer.js';
 import type { OpenedTraining } from '../../../training/train/core/open-training.js';
 import type { EvaluationResult } from '../../../training/train/evaluation/decisions.js';
 import { describeResults } from '../../../training/train/evaluation/evaluate.js';
@@ -27,6 +28,8 @@ export interface JobServicesOptions {
   readonly dir: string;
   readonly signal: AbortSignal;
   readonly log: Log;
+  /** Called with the summaries of the model; default: none. */
+  readonly onSummary?: FileWriterOptions['onSummary'];
   /** Called with an error in the background that fails training. */
   readonly onError: (error: unknown) => void;
 }
@@ -38,7 +41,7 @@ interface Modules {
 }
 
 export class JobServices implements AsyncDisposable {
-  readonly writers = new SummaryWriters();
+  readonly writers: SummaryWriters;
   /** The hooks that write summaries. */
   readonly summaries: readonly SessionRunHook[];
   readonly checkpoints: JobCheckpoints | undefined;
@@ -63,6 +66,7 @@ export class JobServices implements AsyncDisposable {
     this.#modules = modules;
     this.checkpoints = checkpoints;
     this.decisions = decisions;
+    this.writers = new SummaryWriters({ onSummary: options.onSummary });
     this.summaries = summaries(this.writers);
   }
 

@@ -23,7 +23,7 @@ import { findEndOfJob } from '../directory/ended-job.js';
 import type { TrainingGraph } from '../graph/training-graph.js';
 import { JobEnd, LastStepsLost, StartAborted } from './job-end.js';
 import { jobHooks } from './job-hooks.js';
-import { JobServices } from './job-services.js';
+import { JobServices, type JobServicesOptions } from './job-services.js';
 import { trainLoop } from './train-loop.js';
 
 export interface TrainJobOptions {
@@ -32,7 +32,9 @@ export interface TrainJobOptions {
   readonly dir: string;
   readonly signal: AbortSignal;
   readonly log: Log;
-  readonly onStep?: (step: number) => void;
+  /** Called with the global step, and the loss of the last own step. */
+  readonly onStep?: (step: number, loss?: number) => void;
+  readonly onSummary?: JobServicesOptions['onSummary'];
   /** Whether the reports of steps contain the scalar outputs of the model. Default: false. */
   readonly reportsOutputs?: boolean | undefined;
 }
@@ -189,8 +191,8 @@ async function makeSteps(
     log,
     isStopRequested: () => isStopRequested || services.decisions?.stoppedAt !== undefined,
     reportsOutputs,
-    onStep: (now) => {
-      onStep?.(now);
+    onStep: (now, lastLoss) => {
+      onStep?.(now, lastLoss);
       services.onStep(now);
     },
   });

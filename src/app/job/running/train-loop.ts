@@ -21,7 +21,7 @@ export interface TrainLoopOptions extends Pick<TrainOptions, 'lastStep' | 'infli
   readonly step: <const F extends Fetches>(fetches: F) => Promise<FetchResult<F>>;
   readonly signal: AbortSignal;
   readonly log: Log;
-  readonly onStep: (step: number) => void;
+  readonly onStep: (step: number, loss?: number) => void;
   /** Whether a hook requested the end of training. */
   readonly isStopRequested: () => boolean;
   /** Whether the scalar outputs of the model are part of the reports. Default: false. */
@@ -81,7 +81,7 @@ export async function trainLoop(
         if (step < logged.step) logged = { at: seenAt, step };
       }
       lastLoss = value.number();
-      onStep(step);
+      onStep(step, lastLoss);
       if (isDue(0) && hasScalars(outputs)) {
         const rate = ((step - logged.step) / (performance.now() - logged.at)) * 1000;
         logged = { at: performance.now(), step };

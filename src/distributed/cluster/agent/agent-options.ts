@@ -1,4 +1,5 @@
 /** What an agent needs from its task, and its limits. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Log } from '../../../base/text/log.js';
 import type { Identity } from '../membership/map.js';
 import type { MembershipMessage } from '../membership/types.js';
@@ -83,6 +84,12 @@ export interface AgentHooks {
   metrics(): string;
 }
 
+/** Answers the requests of browsers. It checks credentials itself: a browser has no `authorization` header. */
+export interface Pages {
+  /** Whether the request is for a page; then it is answered. `admit` is called if it has credentials. */
+  serve(request: IncomingMessage, response: ServerResponse, admit: () => void): boolean;
+}
+
 export interface AgentOptions {
   readonly cluster: string;
   readonly listen: Address;
@@ -101,4 +108,6 @@ export interface AgentOptions {
   readonly keepsProcess?: boolean;
   /** Counts the bytes of the connections; default: none. */
   readonly traffic?: Traffic;
+  /** Default: none. */
+  readonly pages?: Pages;
 }

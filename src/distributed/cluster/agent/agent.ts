@@ -149,7 +149,10 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     maxStreams: limits.maxStreams,
     onNotice,
   });
-  const server = httpServer(security, gate, getRequestListener(app.fetch, { overrideGlobalObjects: false }));
+  const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  const server = httpServer(security, gate, listener, ({ request, response }) =>
+    options.pages?.serve(request, response, () => strangers.admit(request.socket)),
+  );
   acceptStreams(server, gate, streams);
   watchConnections(server, strangers, options, limits);
   closing.signal.addEventListener('abort', () => strangers.close());
@@ -189,8 +192,10 @@ function httpServer(
   security: Security,
   gate: Gate,
   listener: (request: IncomingMessage, response: ServerResponse) => unknown,
+  isForPage: (call: { request: IncomingMessage; response: ServerResponse }) => boolean | undefined,
 ): Server {
   const serve = (request: IncomingMessage, response: ServerResponse) => {
+    if (isForPage({ request, response })) return;
     if (gate.admits(request, response)) void listener(request, response);
   };
   const http = {

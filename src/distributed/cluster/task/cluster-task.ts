@@ -71,6 +71,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
     blobPolicy: options.blobPolicy,
     traffic: task.traffic,
     limits: options.limits,
+    pages: options.pages,
   });
   reportExposure(options, given, agent.address);
   try {

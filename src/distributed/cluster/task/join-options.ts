@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import type { ShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
-import type { AgentLimits } from '../agent/agent-options.js';
+import type { AgentLimits, Pages } from '../agent/agent-options.js';
 import type { BlobPolicy } from '../agent/blobs/blob-access.js';
 import type { MembershipSettings } from '../membership/types.js';
 import type { ClusterSpec } from '../spec/cluster-spec.js';
@@ -36,6 +36,8 @@ export interface JoinOptions {
   readonly blobPolicy?: BlobPolicy;
   /** The intervals of membership; default: a heartbeat every 500 ms, dead after 10 s. */
   readonly settings?: Partial<MembershipSettings>;
+  /** The pages that the agent serves to browsers; default: none. @internal */
+  readonly pages?: Pages;
   /** The limits of the agent; default: those of `AGENT_LIMITS`. */
   readonly limits?: Partial<AgentLimits>;
   /** Returns the training step, for the cluster status; default: null, unknown. */

@@ -6,7 +6,13 @@
  */
 
 import { basename, dirname, join } from 'node:path';
-import { describeError, invalid, isShoalError, ShoalError } from '../../../base/errors/errors.js';
+import {
+  describeError,
+  firstLineOf,
+  invalid,
+  isShoalError,
+  ShoalError,
+} from '../../../base/errors/errors.js';
 import { type OrNull, withoutNull } from '../../../base/errors/null-options.js';
 import { knownOptions, type Names } from '../../../base/errors/option-names.js';
 import { checkGatherMode } from '../../../distributed/checkpoint/directory/gather.js';
@@ -107,12 +113,16 @@ export class Saver implements SaverLike {
     );
     const outcome = await saving.catch((error: unknown) => {
       metrics?.failedSaves.add();
+      metrics?.emit({ type: 'save-failed', why: firstLineOf(error) });
       throw error;
     });
     if (outcome === undefined)
       throw new ShoalError('SHOAL_ABORTED', `${path} was not saved: another save is running`);
     const bytes = outcome.manifest.files.reduce((sum, { size }) => sum + size, 0);
-    metrics?.saved(performance.now() - begun, bytes);
+    const ms = performance.now() - begun;
+    metrics?.saved(ms, bytes);
+    const { prefix: checkpoint, step } = outcome.manifest;
+    metrics?.emit({ type: 'saved', checkpoint, step, ms, bytes });
     if (outcome.shortfall > 0) {
       this.#options.log?.(
         `${outcome.manifest.prefix} lacks ${outcome.shortfall} replicas: no other task could store them`,

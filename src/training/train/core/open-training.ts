@@ -351,6 +351,14 @@ function recoveryOptions(opening: Opening) {
         const step = options.onRecovery && (await readGlobalStep(runner, { timeoutMs: READ_STEP_MS }));
         const recovery = recoveryReport.end(ms);
         log(describeRecovery(recovery), 'info', recoveryData(recovery, step));
+        const { lost, restored } = recovery;
+        server?.metrics.emit({
+          type: 'recovered',
+          ms,
+          lost,
+          phases: recoveryReport.phases,
+          restored: restored && describeRestored(restored),
+        });
         await options.onRecovery?.({ ...recovery, step: step ?? 0 });
       }),
   };

@@ -77,6 +77,7 @@ export class RecoveryReport {
   readonly #now: () => number;
   /** When the phases of the current recovery ended. */
   #ended: Partial<Record<RecoveryPhase, number>> = {};
+  #last: Partial<Record<RecoveryPhase, number>> = {};
 
   constructor(options: RecoveryReportOptions) {
     this.#options = options;
@@ -148,12 +149,19 @@ export class RecoveryReport {
     this.#end('resume');
     this.#isActive = false;
     const { mode = 'exact', onLostSteps, onPhases } = this.#options;
-    onPhases?.(this.#phases(ms));
+    const phases = this.#phases(ms);
+    this.#last = phases;
+    onPhases?.(phases);
     const restored = this.#restoredCheckpoint();
     if (restored?.isRepeated && restored.steps !== undefined) onLostSteps?.(restored.steps);
     const lost = [...this.#lost].sort();
     this.#lost.clear();
     return { mode, ms, lost, restored };
+  }
+
+  /** The durations of the phases of the last recovery, in milliseconds. */
+  get phases(): Readonly<Partial<Record<RecoveryPhase, number>>> {
+    return this.#last;
   }
 
   #phases(ms: number): Record<RecoveryPhase, number> {

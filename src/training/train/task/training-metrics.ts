@@ -3,6 +3,7 @@
 import type { Counter, Histogram, Metrics } from '../../../base/metrics/metrics.js';
 import type { LeaseObserver } from '../../input/leases/shards.js';
 import { RECOVERY_MODES, type RecoveryMode } from '../recovery/recovery-mode.js';
+import type { TrainingEvent, TrainingEventListener } from './training-events.js';
 
 const STEP_SECS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const SAVE_SECS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
@@ -15,6 +16,8 @@ export class TrainingMetrics {
   readonly repeatedSteps: Counter;
   readonly shardBytes: Counter;
   readonly leases: LeaseObserver;
+  readonly #listeners = new Set<TrainingEventListener>();
+  readonly #leased: ReturnType<typeof leaseMetrics>;
   readonly #recoveries: Record<RecoveryMode, number> = { exact: 0, partial: 0 };
   readonly #recoverySecs = new Map<string, number>();
   readonly #saveSecs: Histogram;
@@ -63,22 +66,24 @@ export class TrainingMetrics {
       'shoal_shard_bytes_total',
       'The size of the shards that this task has written; copies are not counted.',
     );
-    const held = metrics.gauge('shoal_leases_held', 'Leases of input records that this task holds.');
-    const completed = metrics.counter(
-      'shoal_leases_completed_total',
-      'Leases whose records this task has consumed completely.',
-    );
-    const records = metrics.counter(
-      'shoal_leased_records_total',
-      'Records of leases that completed steps of this task have consumed.',
-    );
-    this.leases = {
-      held: (count) => held.set(count),
-      consumed: (count, isComplete) => {
-        records.add(count);
-        if (isComplete) completed.add();
-      },
-    };
+    this.#leased = leaseMetrics(metrics);
+    this.leases = this.#leased.observer;
+  }
+
+  /** The leases that this task holds, and the records that it has consumed. */
+  get leased(): { readonly held: number; readonly records: number } {
+    return { held: this.#leased.held.value, records: this.#leased.records.value };
+  }
+
+  /** Adds a listener for what happens in training; returns the function that removes it. */
+  onEvent(listener: TrainingEventListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Tells the listeners what has happened. */
+  emit(event: TrainingEvent): void {
+    for (const listener of this.#listeners) listener(event);
   }
 
   /** Training continues after a recovery with phases of these durations in milliseconds. */
@@ -93,4 +98,24 @@ export class TrainingMetrics {
     this.#saveSecs.observe(ms / 1000);
     this.#savedBytes.add(bytes);
   }
+}
+
+function leaseMetrics(metrics: Metrics) {
+  const held = metrics.gauge('shoal_leases_held', 'Leases of input records that this task holds.');
+  const completed = metrics.counter(
+    'shoal_leases_completed_total',
+    'Leases whose records this task has consumed completely.',
+  );
+  const records = metrics.counter(
+    'shoal_leased_records_total',
+    'Records of leases that completed steps of this task have consumed.',
+  );
+  const observer: LeaseObserver = {
+    held: (count) => held.set(count),
+    consumed: (count, isComplete) => {
+      records.add(count);
+      if (isComplete) completed.add();
+    },
+  };
+  return { held, records, observer };
 }
