@@ -35,7 +35,7 @@ const GROUPS = {
   ],
   distributed: ['engine', 'store', 'cluster', 'checkpoint'],
   training: ['input', 'feature-column', 'train', 'saved-model'],
-  app: ['serving', 'job', 'keras', 'tf', 'cli'],
+  app: ['page', 'serving', 'job', 'keras', 'tf', 'cli'],
 };
 
 /** The file of the package's main entry point, directly under src/, imports what it exports. */
@@ -78,6 +78,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
   'training/input': ['dataset', 'files', 'queues', 'leases'],
   'training/train': ['recovery', 'task', 'checkpoints', 'leases', 'hooks', 'core', 'sessions', 'evaluation'],
   'training/saved-model': ['signatures', 'variables', 'graph', 'writing'],
+  'app/page': ['state.ts', 'record', 'view', 'serve'],
   'app/job': ['definition', 'graph', 'directory', 'results', 'running'],
   'app/serving': [
     'status.ts',

@@ -7,10 +7,12 @@
 // DIST has the output of the compiler; default: dist. With --source the bundle is made of the sources, without types, for
 // programs that run in a checkout. All files of the bundle are in one directory, two levels below the package, because
 // modules find the files of the package by their own place.
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { licenses } from './licenses.mjs';
+import { buildPage } from './page.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const isSource = process.argv[2] === '--source';
@@ -52,27 +54,4 @@ const { metafile } = await build({
   nodePaths: [join(ROOT, 'node_modules')],
 });
 writeFileSync(join(target, 'LICENSES.txt'), licenses(Object.keys(metafile.inputs)));
-
-/** The licences of the packages of which the bundle has code. */
-function licenses(inputs) {
-  const packages = new Map();
-  for (const file of inputs) {
-    const [directory] = /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file) ?? [];
-    if (directory) packages.set(directory, [...(packages.get(directory) ?? []), file]);
-  }
-  return [...packages].map(([directory, files]) => licenseOf(directory, files)).join('\n');
-}
-
-/** The licence file of a package, or the notices at the top of its files: the bundle has no comments. */
-function licenseOf(directory, files) {
-  const { name, version, license } = JSON.parse(readFileSync(join(ROOT, directory, 'package.json'), 'utf8'));
-  const file = readdirSync(join(ROOT, directory)).find((entry) => /^licen[cs]e/i.test(entry));
-  const notices =
-    file === undefined ? files.map(noticeOf) : [readFileSync(join(ROOT, directory, file), 'utf8')];
-  return `${name} ${version}, ${license}\n\n${[...new Set(notices)].map((text) => `${text.trim()}\n\n`).join('')}`;
-}
-
-function noticeOf(file) {
-  const [comment] = /^(?:\/\/.*\n)*/.exec(readFileSync(join(ROOT, file), 'utf8'));
-  return /copyright|licen[cs]e/i.test(comment) ? comment.replace(/^\/\/ ?/gm, '') : '';
-}
+await buildPage(dist);

@@ -38,4 +38,4 @@ export function bundleIsCurrent(root) {
   return files.every((file) => !isBundled(file) || statSync(join(source, file)).mtimeMs <= bundled);
 }
 
-const isBundled = (file) => file.endsWith('.ts') && !file.endsWith('.test.ts');
+const isBundled = (file) => /\.(tsx?|css|html)$/.test(file) && !file.endsWith('.test.ts');

@@ -8,6 +8,7 @@ import { configCommand } from './commands/config/command.js';
 import { doctorCommand } from './commands/doctor/command.js';
 import { exportCommand } from './commands/export/command.js';
 import { initCommand } from './commands/init/command.js';
+import { pageCommand } from './commands/page/command.js';
 import { publishCommand } from './commands/publish/command.js';
 import { runCommand } from './commands/run/command.js';
 import { predictCommand, savedModelCommands } from './commands/saved-model/command.js';
@@ -26,6 +27,7 @@ const routes = buildRouteMap<string, ShoalContext>({
     sweep: sweepCommand,
     task: taskCommand,
     status: statusCommand,
+    page: pageCommand,
     checkpoint: checkpointCommands,
     export: exportCommand,
     savedModel: savedModelCommands,
@@ -49,6 +51,7 @@ const routes = buildRouteMap<string, ShoalContext>({
       '  shoal run job.ts --ps 2 --workers 3     run it as a cluster on this machine\n' +
       '  shoal sweep job.ts --set rate=0.01,0.1  run it with several values of a parameter\n' +
       '  shoal status --watch                    watch that cluster\n' +
+      '  shoal page                              show where the page of that cluster is\n' +
       '  shoal checkpoint ls                     list its checkpoints and where they are\n' +
       '  shoal export job.ts --out export/1      export a checkpoint as a SavedModel, for serving\n' +
       '  shoal serve export                      serve its versions to clients of TensorFlow Serving\n' +

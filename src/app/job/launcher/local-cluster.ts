@@ -19,6 +19,7 @@ import type { LogLevel } from '../../../base/text/log.js';
 import { formatAddress } from '../../../distributed/cluster/spec/address.js';
 import { tokenSecurity } from '../../../distributed/cluster/spec/security.js';
 import { taskId } from '../../../distributed/cluster/spec/task-id.js';
+import { describePage } from '../../page/serve/page-address.js';
 import { taskDirectory } from '../directory/task-directory.js';
 import { type ChildCommand, TaskChild } from './child.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from './cluster-file.js';
@@ -122,6 +123,8 @@ export async function runLocalCluster(options: LocalClusterOptions): Promise<num
   return new LocalCluster(options, tasks).run();
 }
 
+const isChief = ({ job, index }: LocalTask): boolean => job === 'worker' && index === 0;
+
 class LocalCluster {
   readonly #options: LocalClusterOptions;
   readonly #tasks: readonly LocalTask[];
@@ -151,6 +154,7 @@ class LocalCluster {
       this.#log(`job ${this.#options.name}, tasks in ${dir}`);
       const supervised = this.#tasks.map((task) => this.#supervise(task));
       this.#writeFile();
+      this.#logPage();
       progress.start();
       const code = await this.#outcome(supervised);
       this.#ending.abort();
@@ -260,6 +264,7 @@ class LocalCluster {
       if (wipe) rmSync(task.dir, { recursive: true, force: true });
       if (this.#ending.signal.aborted) return verdict;
       this.#writeFile();
+      if (isChief(task)) this.#logPage();
     }
   }
 
@@ -274,7 +279,7 @@ class LocalCluster {
     });
     this.#guard.watch(child.pid);
     task.child = child;
-    const chief = task.job === 'worker' && task.index === 0 ? ' (chief)' : '';
+    const chief = isChief(task) ? ' (chief)' : '';
     this.#log(`${task.label}${chief} is process ${child.pid}, agent ${task.address}`, 'info', {
       event: 'taskStarted',
       member: task.label,
@@ -309,7 +314,6 @@ class LocalCluster {
    * run. No task depends on the evaluator.
    */
   #phases(): readonly (readonly LocalTask[])[] {
-    const isChief = ({ job, index }: LocalTask) => job === 'worker' && index === 0;
     return [
       this.#tasks.filter((task) => task.job !== 'ps' && !isChief(task)),
       this.#tasks.filter(isChief),
@@ -380,6 +384,14 @@ class LocalCluster {
   #agents(which: (task: LocalTask) => boolean): readonly string[] {
     const [, chief = [], ps = []] = this.#phases();
     return [...chief, ...ps].filter(which).map(({ address }) => address);
+  }
+
+  #logPage(): void {
+    const chief = this.#tasks.find(isChief);
+    if (chief === undefined) return;
+    const { host, dir, screen } = this.#options;
+    const place = { host, port: chief.port, token: this.#token, dir, isScreen: screen.live };
+    this.#log(describePage(place));
   }
 
   #writeFile(): void {

@@ -9,20 +9,22 @@ import { EXIT, exitCodeOf } from '../../../base/errors/exit-codes.js';
 import type { Log } from '../../../base/text/log.js';
 import type { ClusterConfig } from '../../../distributed/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../../distributed/cluster/spec/device-setter.js';
-import type { Security } from '../../../distributed/cluster/spec/security.js';
+import { type Security, securityOf } from '../../../distributed/cluster/spec/security.js';
 import { parseTaskId, type TaskId, trains } from '../../../distributed/cluster/spec/task-id.js';
 import { logLoss } from '../../../distributed/cluster/task/log-loss.js';
 import { configured, Server } from '../../../training/train/task/server.js';
+import { TaskPage } from '../../page/task-page.js';
 import type { JobDefinition } from '../definition/define-job.js';
 import type { JobResult } from '../definition/job-result.js';
 import { EndedJobWatch, isAlone } from '../directory/ended-job.js';
 import { blobsIn } from '../directory/task-directory.js';
 import { buildTrainingGraph } from '../graph/training-graph.js';
 import { evaluateJob } from '../results/evaluation.js';
+import { describeConfiguration } from './describe-configuration.js';
 import { describeResult, endData } from './describe-outputs.js';
 import { StartAborted } from './job-end.js';
 import { isPreempted, stoppedCode } from './preemption.js';
-import { trainJob } from './train-job.js';
+import { type TrainJobOptions, trainJob } from './train-job.js';
 
 export interface RunTaskOptions {
   readonly config: ClusterConfig;
@@ -44,8 +46,8 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
   return code === EXIT.interrupted ? stoppedCode(options.signal) : code;
 }
 
-async function runRole(job: JobDefinition, options: RunTaskOptions): Promise<number> {
-  const { config, log } = options;
+async function runRole(job: JobDefinition, given: RunTaskOptions): Promise<number> {
+  const { config } = given;
   if (config.elastic.value && !job.train.elastic) {
     throw new ShoalError('SHOAL_CONFIG', `${config.task} is elastic, but job '${job.name}' is not`, {
       hint: 'Set train: { elastic: true } in the job, for all its tasks; it needs leased input.',
@@ -53,25 +55,40 @@ async function runRole(job: JobDefinition, options: RunTaskOptions): Promise<num
   }
   const { job: role } = parseTaskId(config.task);
   let step: number | null = null;
-  const blobRoot = blobsIn(options.dir);
+  const blobRoot = blobsIn(given.dir);
+  const security = given.security ?? securityOf(config, config.task);
+  using page = new TaskPage({
+    job: job.name,
+    spec: config.spec,
+    security,
+    blobRoot,
+    lastStep: job.train.lastStep,
+    configuration: describeConfiguration(job, config),
+  });
+  const log = page.recorder.log.tee(given.log);
+  const options = { ...given, log };
   const server = await Server.open({
-    ...configured(config, options.security, job.engine),
+    ...configured(config, security, job.engine),
+    pages: page.pages,
     step: () => step,
     onNotice: log,
     blobRoot,
     replicas: job.train.checkpoint?.replicas,
   });
+  page.attach(server);
   server.finished.assume(options.finishedWorkers ?? []);
   // Of a ps it is part of its log.
   if (server.isChief) server.task.events.on('*', (event) => logLoss(event, log, true));
   log(`agent at ${server.task.agentAddress}, ${server.engine.description}, pid ${process.pid}`);
   try {
     if (role === 'ps') return await serve(server, job, options);
-    const onStep = (now: number) => {
+    const onStep = (now: number, loss?: number) => {
       step = now;
+      page.recorder.step(now, loss);
     };
     if (role === 'evaluator') return await evaluateJob(server, job, { ...options, onStep });
-    return await train(server, job, options, onStep).catch(async (error: unknown) => {
+    const onSummary = page.recorder.summary.bind(page.recorder);
+    return await train(server, job, options, { onStep, onSummary }).catch(async (error: unknown) => {
       // After the end of training only what follows it has failed, such as a callback.
       if (!server.checkpoints.lastSteps.isOver) await server.finished.reportStopped('failed');
       throw error;
@@ -106,7 +123,7 @@ async function train(
   server: Server,
   job: JobDefinition,
   { signal, log, config, dir, reportsOutputs }: RunTaskOptions,
-  onStep: (step: number) => void,
+  { onStep, onSummary }: Required<Pick<TrainJobOptions, 'onStep' | 'onSummary'>>,
 ): Promise<number> {
   const workerDevice = config.task;
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice });
@@ -121,10 +138,11 @@ async function train(
       signal: AbortSignal.any([signal, ended.signal]),
       log,
       reportsOutputs,
-      onStep: (step) => {
+      onSummary,
+      onStep: (step, loss) => {
         if (!hasStarted) ended[Symbol.dispose]();
         hasStarted = true;
-        onStep(step);
+        onStep(step, loss);
       },
     });
   } catch (error) {

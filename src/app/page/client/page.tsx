@@ -1,0 +1,191 @@
+/** The page: its head, what is said when the cluster is out of reach, and its sections. */
+import { render } from 'preact';
+import { Checkpoints } from './checkpoints.js';
+import { Curves } from './curves.js';
+import { number, short, span, whole } from './format.js';
+import { Logs } from './logs.js';
+import { isUtc, type Theme, theme } from './settings.js';
+import { ageMs, connection, start, state } from './store.js';
+import { Tasks } from './tasks.js';
+import { Timeline } from './timeline.js';
+import 'uplot/dist/uPlot.min.css';
+import './page.css';
+
+const SECTIONS = ['Tasks', 'Curves', 'Checkpoints', 'Timeline', 'Logs', 'Configuration'];
+
+function Status() {
+  const texts = {
+    connecting: 'connecting',
+    live: 'live',
+    lost: `no connection for ${span(ageMs.value)}`,
+    finished: 'not running',
+  };
+  return <span class={`connection ${connection.value}`}>{texts[connection.value]}</span>;
+}
+
+/** The other tasks that serve this page, when this one is gone. */
+function Elsewhere() {
+  const { tasks, self } = state.value!;
+  const others = tasks.filter(
+    ({ task, status }) => task !== self && (status === 'alive' || status === 'suspect'),
+  );
+  if (others.length === 0) return null;
+  return (
+    <>
+      {' '}
+      Other tasks show the same page:{' '}
+      {others.slice(0, 6).map(({ task, agentAddress }, i) => (
+        <>
+          {i > 0 && ', '}
+          <a key={task} href={`${location.protocol}//${agentAddress}/page`}>
+            {short(task)}
+          </a>
+        </>
+      ))}
+      .
+    </>
+  );
+}
+
+function Banner() {
+  const { chief, tasks, self } = state.value!;
+  const chiefState = tasks.find(({ task }) => task === chief)?.status;
+  const isChiefGone = connection.value === 'live' && (chiefState === 'dead' || chiefState === 'suspect');
+  return (
+    <div role="alert">
+      {connection.value === 'lost' && (
+        <p class="banner">
+          {self === null ? 'The server' : short(self)} does not answer. This is the last state,{' '}
+          {span(ageMs.value)} old.
+          <Elsewhere />
+        </p>
+      )}
+      {isChiefGone && (
+        <p class="banner">
+          The chief, {short(chief ?? '')}, {chiefState === 'dead' ? 'is lost' : 'does not answer'}. Until it
+          is back, nothing is saved.
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Figures() {
+  const { tasks, chief, lastStep, checkpoints, live } = state.value!;
+  const steps = tasks.flatMap(({ step }) => step ?? []);
+  const step = steps.length === 0 ? null : Math.max(...steps);
+  const leader = tasks.find(({ task }) => task === chief)?.report;
+  const any = tasks.find(({ report }) => report?.globalStepsPerSecond != null)?.report;
+  const loss = leader?.loss ?? tasks.find(({ report }) => report?.loss != null)?.report?.loss;
+  const figures = [
+    ['Step', lastStep === null ? whole(step) : `${whole(step)} of ${whole(lastStep)}`],
+    ['Steps per second', live ? number(leader?.globalStepsPerSecond ?? any?.globalStepsPerSecond) : '–'],
+    ['Loss', number(loss)],
+    ['Newest checkpoint', checkpoints[0] ? `step ${whole(checkpoints[0].step)}` : 'none'],
+  ];
+  return (
+    <section class="figures" aria-label="Progress">
+      <dl>
+        {figures.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {lastStep !== null && step !== null && (
+        <progress max={lastStep} value={Math.min(step, lastStep)} aria-label="Steps made" />
+      )}
+    </section>
+  );
+}
+
+function Configuration() {
+  const { configuration } = state.value!;
+  return (
+    <section id="configuration" aria-labelledby="configuration-title">
+      <h2 id="configuration-title">Configuration</h2>
+      <dl class="configuration">
+        {configuration.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+function Page() {
+  const current = state.value;
+  if (current === undefined) {
+    return (
+      <main>
+        <h1>Shoal</h1>
+        <p>Connecting to the cluster …</p>
+      </main>
+    );
+  }
+  document.title = `${current.cluster} · Shoal`;
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <header>
+        <h1>{current.cluster}</h1>
+        <Status />
+        <nav aria-label="Sections">
+          {SECTIONS.map((name) => (
+            <a key={name} href={`#${name.toLowerCase()}`}>
+              {name}
+            </a>
+          ))}
+        </nav>
+        <div class="choices">
+          <label>
+            Theme
+            <select
+              value={theme.value}
+              onChange={(event) => {
+                theme.value = event.currentTarget.value as Theme;
+              }}
+            >
+              <option value="auto">as the system</option>
+              <option value="light">light</option>
+              <option value="dark">dark</option>
+            </select>
+          </label>
+          <label>
+            Times
+            <select
+              value={isUtc.value ? 'utc' : 'local'}
+              onChange={(event) => {
+                isUtc.value = event.currentTarget.value === 'utc';
+              }}
+            >
+              <option value="local">local</option>
+              <option value="utc">UTC</option>
+            </select>
+          </label>
+        </div>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Banner />
+        <Figures />
+        <Tasks />
+        <Curves />
+        <Checkpoints />
+        <Timeline />
+        <Logs />
+        <Configuration />
+      </main>
+    </>
+  );
+}
+
+start();
+const root = document.getElementById('page')!;
+root.replaceChildren();
+render(<Page />, root);

@@ -1,0 +1,91 @@
+/** The page of a task: what it records, what it reports to others, and what it serves. */
+import { hostname } from 'node:os';
+import { readManifestAt } from '../../distributed/checkpoint/format/read-manifest.js';
+import type { Pages } from '../../distributed/cluster/agent/agent-options.js';
+import { parseAddress } from '../../distributed/cluster/spec/address.js';
+import type { ClusterSpec } from '../../distributed/cluster/spec/cluster-spec.js';
+import type { Security } from '../../distributed/cluster/spec/security.js';
+import { DirectoryStore } from '../../distributed/store/disk/directory-store.js';
+import type { Server } from '../../training/train/task/server.js';
+import { Recorder } from './record/recorder.js';
+import { Access } from './serve/access.js';
+import { PageServer } from './serve/page-server.js';
+import type { TaskReport } from './state.js';
+import { ClusterView, LOG, REPORT } from './view/cluster-view.js';
+import { DiskFiles } from './view/disk-files.js';
+
+export interface TaskPageOptions {
+  /** The name of the job, which is the folder of its checkpoints. */
+  readonly job: string;
+  readonly spec: ClusterSpec;
+  readonly security: Security;
+  /** The directory of the blobs of this task. */
+  readonly blobRoot: string;
+  readonly lastStep: number | null;
+  /** What the page shows as the configuration. */
+  readonly configuration: readonly (readonly [string, string])[];
+}
+
+const MANIFEST_MS = 2000;
+
+export class TaskPage implements Disposable {
+  readonly recorder = new Recorder();
+  readonly #options: TaskPageOptions;
+  readonly #pages: PageServer;
+  readonly #stops: (() => void)[] = [];
+  #view: ClusterView | undefined;
+
+  constructor(options: TaskPageOptions) {
+    this.#options = options;
+    const hosts = new Set([
+      hostname(),
+      ...options.spec.tasks.map(({ address }) => parseAddress(address).host),
+    ]);
+    const access = new Access(options.security, () => hosts);
+    this.#pages = new PageServer({ access, source: () => this.#view });
+  }
+
+  /** For the agent of the task. */
+  get pages(): Pages {
+    return this.#pages;
+  }
+
+  /** The task has started. */
+  attach(server: Server): void {
+    const { job, blobRoot, lastStep, configuration } = this.#options;
+    const { recorder } = this;
+    recorder.attach(server);
+    const disk = new DiskFiles(new DirectoryStore(blobRoot), job);
+    const own = async (since: number): Promise<TaskReport> => ({
+      ...recorder.report(since),
+      files: await disk.list(),
+      configuration,
+    });
+    const { task } = server;
+    this.#stops.push(
+      task.onRequest(REPORT, (payload) => own(numberIn(payload, 'since'))),
+      task.onRequest(LOG, (payload) => recorder.log.after(numberIn(payload, 'after'))),
+    );
+    this.#view = new ClusterView({
+      server,
+      own,
+      ownLog: (after) => recorder.log.after(after),
+      namespace: job,
+      lastStep,
+      readManifest: (blob, place) =>
+        readManifestAt(server.checkpoints.store(), blob, place, { timeoutMs: MANIFEST_MS }),
+    });
+  }
+
+  [Symbol.dispose](): void {
+    for (const stop of this.#stops) stop();
+    this.#view?.[Symbol.dispose]();
+    this.recorder[Symbol.dispose]();
+    this.#pages[Symbol.dispose]();
+  }
+}
+
+function numberIn(payload: unknown, name: string): number {
+  const value = (payload as Readonly<Record<string, unknown>> | null)?.[name];
+  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+}

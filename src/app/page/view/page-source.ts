@@ -1,0 +1,16 @@
+/** Where the server of the page gets its state from: a running cluster, or the directory of a job. */
+import type { LogPart, PageState } from '../state.js';
+
+export interface PageSource {
+  /** The current state with all curves; it is at most a second old. */
+  state(): Promise<PageState>;
+  /**
+   * Calls the listener with each update until the returned function is called. An update is a state with the new points
+   * and events only.
+   */
+  watch(listener: (update: PageState) => void): () => void;
+  /** The updates after a cursor; undefined if they are not kept any more. */
+  updatesAfter(cursor: number): readonly PageState[] | undefined;
+  /** The log of a task after a line. */
+  log(task: string, after: number): Promise<LogPart>;
+}
