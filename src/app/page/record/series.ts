@@ -88,6 +88,6 @@ export function columns(name: string, points: readonly SeriesPoint[]): CurvePoin
     name,
     at: points.map(({ at }) => Math.round(at)),
     step: points.map(({ step }) => step),
-    value: points.map(({ value }) => Number(value.toPrecision(6))),
+    value: points.map(({ value }) => Number(value.toPrecision(5))),
   };
 }

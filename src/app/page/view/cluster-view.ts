@@ -26,6 +26,9 @@ const MOST_EVENTS = 500;
 const MOST_UPDATES = 10;
 /** Tasks whose curves are shown. */
 const MOST_CURVES = 8;
+/** Points of all curves in a complete state, which a page loads first. */
+const MOST_POINTS = 12_000;
+const FEWEST_POINTS = 100;
 
 export interface ClusterViewOptions {
   readonly server: Server;
@@ -177,6 +180,9 @@ export class ClusterView implements PageSource, Disposable {
         .sort((a, b) => Number(b === chief) - Number(a === chief))
         .slice(0, MOST_CURVES),
     );
+    let count = 1;
+    for (const task of withCurves) count += this.#memory.get(task)?.curveCount ?? 0;
+    const most = Math.max(FEWEST_POINTS, Math.floor(MOST_POINTS / count));
     return [...members]
       .sort((a, b) => compareTasks(a.task, b.task))
       .map((member) => {
@@ -188,7 +194,7 @@ export class ClusterView implements PageSource, Disposable {
           silentMs: Math.round(silentMs),
           report,
           reportAgeMs: report && memory ? Math.round(performance.now() - memory.heardAt) : null,
-          curves: !memory || !withCurves.has(task) ? [] : all ? memory.curves() : memory.fresh,
+          curves: !memory || !withCurves.has(task) ? [] : all ? memory.curves(most) : memory.fresh,
         };
       });
   }

@@ -65,9 +65,13 @@ export class TaskMemory {
     });
   }
 
-  /** All points. */
-  curves(): readonly CurvePoints[] {
-    return [...this.#curves].map(([name, curve]) => ({ name, ...curve }));
+  get curveCount(): number {
+    return this.#curves.size;
+  }
+
+  /** All curves; of one with more points than `most`, the newest half of these, and of the older ones some. */
+  curves(most: number): readonly CurvePoints[] {
+    return [...this.#curves].map(([name, curve]) => thinned({ name, ...curve }, most));
   }
 
   /** The points of the last report. */
@@ -84,4 +88,12 @@ export class TaskMemory {
     const { curves: _, events: __, files: ___, configuration: ____, ...numbers } = this.#report;
     return numbers;
   }
+}
+
+function thinned({ name, at, step, value }: CurvePoints, most: number): CurvePoints {
+  if (at.length <= most) return { name, at, step, value };
+  const recent = at.length - (most >> 1);
+  const every = Math.ceil(recent / (most - (most >> 1)));
+  const keep = (_: unknown, i: number) => i >= recent || i % every === 0;
+  return { name, at: at.filter(keep), step: step.filter(keep), value: value.filter(keep) };
 }
