@@ -11,6 +11,9 @@ import { Timeline } from './timeline.js';
 import 'uplot/dist/uPlot.min.css';
 import './page.css';
 
+/** How long a rate is true. */
+const CURRENT_MS = 3000;
+
 const SECTIONS = ['Tasks', 'Curves', 'Checkpoints', 'Timeline', 'Logs', 'Configuration'];
 
 function Status() {
@@ -74,12 +77,17 @@ function Figures() {
   const { tasks, chief, lastStep, checkpoints, live } = state.value!;
   const steps = tasks.flatMap(({ step }) => step ?? []);
   const step = steps.length === 0 ? null : Math.max(...steps);
-  const leader = tasks.find(({ task }) => task === chief)?.report;
-  const any = tasks.find(({ report }) => report?.globalStepsPerSecond != null)?.report;
-  const loss = leader?.loss ?? tasks.find(({ report }) => report?.loss != null)?.report?.loss;
+  // The chief's first; a rate only of a task that has just reported it.
+  const reported = [...tasks.filter(({ task }) => task === chief), ...tasks].filter(
+    ({ report }) => report !== null,
+  );
+  const rate = reported.find(
+    ({ report, reportAgeMs }) => report?.globalStepsPerSecond != null && (reportAgeMs ?? 0) < CURRENT_MS,
+  )?.report?.globalStepsPerSecond;
+  const loss = reported.find(({ report }) => report?.loss != null)?.report?.loss;
   const figures = [
     ['Step', lastStep === null ? whole(step) : `${whole(step)} of ${whole(lastStep)}`],
-    ['Steps per second', live ? number(leader?.globalStepsPerSecond ?? any?.globalStepsPerSecond) : '–'],
+    ['Steps per second', live ? number(rate) : '–'],
     ['Loss', number(loss)],
     ['Newest checkpoint', checkpoints[0] ? `step ${whole(checkpoints[0].step)}` : 'none'],
   ];
