@@ -57,6 +57,7 @@ export const LEFT_OUT: readonly Rule[] = [
   { page: 'docs/guide/clusters.md', match: /^npx shoal task job\.ts$/, why: 'of TF_CONFIG, as before' },
   { match: /^sudo systemctl |^journalctl /, why: 'needs systemd; guide.test.ts checks the unit' },
   { match: /^kubectl /, why: 'needs Kubernetes; guide.test.ts checks the file' },
+  { match: /^npx shoal page$/, why: 'needs a cluster that trains; test/page/cluster.test.ts runs it' },
   { match: /^kill -9 PID/, why: 'npm start and test/cli/cluster.test.ts kill tasks' },
 ];
 
