@@ -22,7 +22,7 @@ const JOB = `
       tf.summary.scalar('bias', b.mean());
       return { loss, optimizer: tf.train.sgd(0.01) };
     },
-    train: { lastStep: 1e9, checkpoint: { everySecs: 1 }, summaries: { everySteps: 10 } },
+    train: { lastStep: 1e9, checkpoint: { everySecs: 10 }, summaries: { everySteps: 10 } },
   });`;
 
 let scratch: string;

@@ -43,6 +43,16 @@ test('a copy that was made after the save is shown too', async () => {
   expect(await copiesOn(disk('ps/1', [named, copy(100)]))).toMatchObject({ 'ps/1': 'good' });
 });
 
+test('a disk that may have been listed before the save is not known to lack a copy', async () => {
+  const list = new CheckpointList(
+    JOB,
+    async () => manifest,
+    () => manifest.savedAtMs + 1000,
+  );
+  const [checkpoint] = await list.state([disk('ps/0', [named, copy(100)]), disk('worker/0', [])]);
+  expect(checkpoint?.files[0]?.copies).toMatchObject({ 'ps/0': 'good', 'worker/0': 'unknown' });
+});
+
 test('a manifest that cannot be read from one disk is read from another', async () => {
   const asked: string[] = [];
   const checkpoints = new CheckpointList(JOB, async (_, place) => {

@@ -19,17 +19,22 @@ export interface DiskState {
 export type ReadManifestOf = (blob: string, place: string) => Promise<Manifest | undefined>;
 
 const MOST_CHECKPOINTS = 8;
+/** The files of a disk may have been listed so long ago: see `DiskFiles`. */
+const LISTED_MS = 6000;
 /** A grid with more rows shows nothing. */
 const MOST_FILES = 260;
 
 export class CheckpointList {
   readonly #namespace: string;
   readonly #read: ReadManifestOf;
+  readonly #now: () => number;
   readonly #manifests = new Map<string, Manifest>();
 
-  constructor(namespace: string, read: ReadManifestOf) {
+  /** @param now the wall clock, in milliseconds. */
+  constructor(namespace: string, read: ReadManifestOf, now: () => number = Date.now) {
     this.#namespace = namespace;
     this.#read = read;
+    this.#now = now;
   }
 
   /** The newest checkpoints, the newest first. */
@@ -52,7 +57,10 @@ export class CheckpointList {
         for (const { place, isCurrent } of disks) {
           const found = sizes.get(place)?.get(blob);
           if (found === undefined && !places.includes(place)) continue;
-          copies[place] = !isCurrent ? 'unknown' : healthOf(found, size);
+          // A disk that was listed before the save has none of its files.
+          const isYoung = this.#now() - manifest.savedAtMs < LISTED_MS;
+          const isKnown = isCurrent && (found !== undefined || !isYoung);
+          copies[place] = isKnown ? healthOf(found, size) : 'unknown';
         }
         return { file, size, copies };
       }),
