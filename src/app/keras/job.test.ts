@@ -89,6 +89,26 @@ test('a job has several outputs, with a loss and a weight for each', async () =>
   await model.close();
 });
 
+test('x of a batch is the only input of a model, whatever its name is', async () => {
+  const make = () =>
+    new Sequential([
+      Input({ shape: [2], name: 'words' }),
+      layers.dense(1, { kernelInitializer: 'zeros' }),
+    ]).compile({
+      optimizer: sgd(0.1),
+      loss: 'mse',
+    });
+  await using model = make();
+  const { history } = await model.fit(() => [{ x, y: sums }], { epochs: 3 });
+  const job = make().toJob({
+    name: 'named',
+    input: () => ({ x: constant(x), y: constant(sums) }),
+    train: { lastStep: 3 },
+  });
+  const { loss } = await runInProcess(defineJob(job), { dir });
+  expect(loss).toBeCloseTo(history.loss?.at(-1) as number, 5);
+});
+
 test('what a job does not have is an error that says what it has', () => {
   const model = new Sequential([Input({ shape: [2] }), layers.dense(1)]).compile({
     optimizer: 'sgd',

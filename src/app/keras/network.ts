@@ -72,7 +72,8 @@ export class Network {
   /** Adds the ops to the graph of the inputs; variables that exist already are shared. */
   build(inputs: Readonly<Record<string, Output>>, { training, onLayer }: NetworkOptions): Built {
     const given = this.inputs.map(({ name }) => {
-      const input = inputs[name];
+      // The only input of a model may be called x, whatever its name is.
+      const input = inputs[name] ?? (this.inputs.length === 1 ? inputs.x : undefined);
       if (input) return input;
       throw invalid(
         `The model has no value for its input '${name}'; it got ${Object.keys(inputs).join(', ')}`,

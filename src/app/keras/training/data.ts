@@ -25,12 +25,16 @@ const holdsNumbers = (dtype: DType): boolean =>
 export function namedExamples(x: Examples, names: readonly string[]): Readonly<Record<string, TensorLike>> {
   const isNamed =
     typeof x === 'object' && !(x instanceof Tensor) && !Array.isArray(x) && !ArrayBuffer.isView(x);
+  const [first, ...others] = names;
+  const only = others.length === 0 ? first : undefined;
   if (!isNamed) {
-    const [only, ...others] = names;
-    if (only !== undefined && others.length === 0) return { [only]: x as TensorLike };
+    if (only !== undefined) return { [only]: x as TensorLike };
     throw invalid(`The model has the inputs ${names.join(', ')}; give the examples by these names`);
   }
   const given = Object.keys(x);
+  // In a batch { x, y }, x is the only input, whatever its name is.
+  if (only !== undefined && given.length === 1 && given[0] === 'x')
+    return { [only]: (x as Readonly<Record<'x', TensorLike>>).x };
   const missing = names.filter((name) => !given.includes(name));
   const unknown = given.filter((name) => !names.includes(name));
   if (missing.length + unknown.length > 0)
