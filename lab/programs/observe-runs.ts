@@ -83,18 +83,19 @@ export function observeRuns(report: (event: TaskEvent) => void): void {
   const executing = new Executing();
   const last = new Map<string, number>();
   const { start } = HostedStage.prototype;
-  HostedStage.prototype.start = function (values, timeoutMs, onDone) {
+  HostedStage.prototype.start = function (values, timeoutMs, onDone, ...origin) {
     const from = caller;
-    if (from === undefined) return start.call(this, values, timeoutMs, onDone);
+    if (from === undefined) return start.call(this, values, timeoutMs, onDone, ...origin);
     stopAt('lab.stage');
     const { task, incarnation } = from;
     if (last.get(task) !== incarnation)
       report({ type: 'ran', of: task, by: incarnation, unfinished: executing.ofOthers(from) });
     last.set(task, incarnation);
     executing.add(from, 1);
-    return start.call(this, values, timeoutMs, (error, outputs) => {
+    const done: typeof onDone = (error, outputs) => {
       executing.add(from, -1);
       onDone(error, outputs);
-    });
+    };
+    return start.call(this, values, timeoutMs, done, ...origin);
   };
 }

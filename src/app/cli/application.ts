@@ -17,6 +17,7 @@ import { setupCommand } from './commands/setup/command.js';
 import { statusCommand } from './commands/status/command.js';
 import { sweepCommand } from './commands/sweep/command.js';
 import { taskCommand } from './commands/task/command.js';
+import { traceCommand } from './commands/trace/command.js';
 import { asWritten, type ShoalContext } from './context.js';
 import { describeFailure, describeFailureAsJson, exitCodeOfFailure, UsageError } from './failure.js';
 
@@ -28,6 +29,7 @@ const routes = buildRouteMap<string, ShoalContext>({
     task: taskCommand,
     status: statusCommand,
     page: pageCommand,
+    trace: traceCommand,
     checkpoint: checkpointCommands,
     export: exportCommand,
     savedModel: savedModelCommands,
@@ -52,6 +54,7 @@ const routes = buildRouteMap<string, ShoalContext>({
       '  shoal sweep job.ts --set rate=0.01,0.1  run it with several values of a parameter\n' +
       '  shoal status --watch                    watch that cluster\n' +
       '  shoal page                              show where the page of that cluster is\n' +
+      '  shoal trace --steps 20                   record what its tasks do, for Perfetto\n' +
       '  shoal checkpoint ls                     list its checkpoints and where they are\n' +
       '  shoal export job.ts --out export/1      export a checkpoint as a SavedModel, for serving\n' +
       '  shoal serve export                      serve its versions to clients of TensorFlow Serving\n' +

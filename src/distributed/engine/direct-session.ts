@@ -13,6 +13,7 @@ import type { Runner, RunOptions } from '../../tensorflow/session/runner.js';
 import { partition } from './partition/partition.js';
 import type { RunPlacement } from './partition/placement.js';
 import { prepareRun, type RunnablePlan, runPlan, type StageRunner } from './run-plan.js';
+import type { TaskTrace } from './trace/task-trace.js';
 
 export interface DirectSessionOptions {
   readonly graph: Graph;
@@ -20,6 +21,8 @@ export interface DirectSessionOptions {
   readonly runnerOf: (task: string) => StageRunner;
   /** Called for each run that has failed while stages of it are running. Default: none. */
   readonly onFailed?: (ended: Promise<void>) => void;
+  /** Default: runs are not traced. */
+  readonly trace?: TaskTrace;
 }
 
 export class DirectSession implements Runner {
@@ -70,13 +73,14 @@ export class DirectSession implements Runner {
         }),
       );
     const what = () => describeRun(wanted.outputs, targets);
-    const { runnerOf, onFailed } = this.#options;
+    const { runnerOf, onFailed, trace } = this.#options;
     return runPlan(runnable, tensors, runnerOf, {
       what,
       timeoutMs,
       signals: signal ? [signal, this.#closing.signal] : [this.#closing.signal],
       onEnded,
       onFailed,
+      trace,
     }).then((values) => wanted.assemble(values, tensors));
   }
 

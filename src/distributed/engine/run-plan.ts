@@ -4,10 +4,11 @@
  */
 import { abortError } from '../../base/async/deadline.js';
 import { onAborted } from '../../base/async/on-aborted.js';
-import { ShoalError } from '../../base/errors/errors.js';
+import { isShoalError, ShoalError } from '../../base/errors/errors.js';
 import { LONGEST_TIMER_MS } from '../../tensorflow/session/native-call.js';
 import type { Tensor } from '../../tensorflow/tensor/tensor.js';
 import type { Plan, Stage } from './partition/plan.js';
+import type { TaskTrace } from './trace/task-trace.js';
 
 /** Called once: with the outputs, which then belong to the receiver, or with an error. */
 export type StageEnded = (error: ShoalError | undefined, outputs: readonly (Tensor | undefined)[]) => void;
@@ -48,6 +49,8 @@ export interface PlanRunOptions {
   readonly onEnded?: () => void;
   /** Called when the run has failed while stages are running; `ended` resolves when they have ended. */
   readonly onFailed?: (ended: Promise<void>) => void;
+  /** Default: the run is not traced. */
+  readonly trace?: TaskTrace;
 }
 
 /** How long the stages may take to end by themselves after the deadline. */
@@ -112,6 +115,8 @@ class PlanRun {
   #running = 0;
   #isOver = false;
   #onAbandoned: (() => void) | undefined;
+  /** When it began, if it is traced. */
+  #begun: number | undefined;
 
   constructor(
     { plan, next, uses }: RunnablePlan,
@@ -134,7 +139,8 @@ class PlanRun {
   }
 
   begin(): void {
-    const { what, timeoutMs, signals = [] } = this.#options;
+    const { what, timeoutMs, signals = [], trace } = this.#options;
+    if (trace?.isOn) this.#begun = trace.now();
     const onAbort = (signal: AbortSignal) => this.#fail(abortError(what(), signal));
     for (const signal of signals) this.#stopWaiting.push(onAborted(signal, onAbort));
     if (timeoutMs !== undefined && timeoutMs + GRACE_MS <= LONGEST_TIMER_MS) {
@@ -213,7 +219,7 @@ class PlanRun {
 
   #fail(error: unknown): void {
     if (this.#isOver) return;
-    this.#finish();
+    this.#finish(error);
     for (const cancel of this.#cancels.values()) cancel();
     if (this.#running > 0) {
       this.#options.onFailed?.(
@@ -225,10 +231,18 @@ class PlanRun {
     this.#settle.reject(error);
   }
 
-  #finish(): void {
+  #finish(error?: unknown): void {
     this.#isOver = true;
+    if (this.#begun !== undefined) this.#traceEnd(this.#begun, error);
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     for (const stop of this.#stopWaiting) stop();
+  }
+
+  #traceEnd(from: number, failure: unknown): void {
+    const { trace, what } = this.#options;
+    if (!trace) return;
+    const error = failure === undefined ? undefined : codeOf(failure);
+    trace.add({ kind: 'span', row: 'runs', what: what(), run: this.#number, from, to: trace.now(), error });
   }
 
   /** After a failure, when the last stage has ended: no stage will use what is left. */
@@ -242,6 +256,8 @@ class PlanRun {
     this.#options.onEnded?.();
   }
 }
+
+const codeOf = (error: unknown): string => (isShoalError(error) ? error.code : 'SHOAL_INTERNAL');
 
 function deadlineError(what: string, timeoutMs: number): ShoalError {
   return new ShoalError('SHOAL_TF_DEADLINE_EXCEEDED', `${what} timed out after ${timeoutMs} ms`, {

@@ -46,7 +46,7 @@ export interface PreparedRun {
   /** `isPatient`: waits until TensorFlow has ended the run, however long after its timeout. */
   run(
     values: readonly Tensor[],
-    options?: Pick<RunOptions, 'timeoutMs' | 'signal'> & { readonly isPatient?: boolean },
+    options?: Pick<RunOptions, 'timeoutMs' | 'signal' | 'onBegun'> & { readonly isPatient?: boolean },
   ): Promise<Tensor[]>;
   /** Synchronous: blocks the event loop. */
   sync(values: readonly Tensor[]): Tensor[];

@@ -142,6 +142,17 @@ export class AgentClient {
     });
   }
 
+  /** Asks the task as an operator, who is no task. Not retried. */
+  async operate(
+    name: string,
+    payload: unknown,
+    { timeoutMs = TIMEOUT_MS, signal }: AgentCallOptions = {},
+  ): Promise<unknown> {
+    const path = `/operations/${encodeURIComponent(name)}`;
+    const answer = await this.#peer.json({ ...post(payload), path, timeoutMs, signal, once: true });
+    return (answer as { readonly result?: unknown } | undefined)?.result ?? null;
+  }
+
   /** Opens a stream: a connection that carries another protocol than HTTP. */
   async upgrade(protocol: string, from: Identity, options: StreamOptions): Promise<Stream> {
     const { socket, head, headers } = await this.#peer.upgrade(upgradeToken(protocol), {

@@ -61,6 +61,9 @@ export interface OrderContext {
 /** Handles a request of another task; the payload is not validated, the result is returned as JSON. */
 export type RequestHandler = OrderHandler;
 
+/** Answers an operator, who is no task; the payload is not validated, the result is returned as JSON. */
+export type OperationHandler = (payload: unknown) => unknown;
+
 /** Executes an order; the payload is not validated, the result is returned as JSON. */
 export type OrderHandler = (payload: unknown, context: OrderContext) => Promise<unknown> | unknown;
 

@@ -23,6 +23,7 @@ import {
   AGENT_LIMITS,
   type AgentLimits,
   type AgentOptions,
+  type OperationHandler,
   type OrderHandler,
   type RequestHandler,
 } from './agent-options.js';
@@ -44,6 +45,7 @@ export class Agent {
   readonly uploads: Uploads | undefined;
   readonly #orders: Map<string, OrderHandler>;
   readonly #requests: Map<string, RequestHandler>;
+  readonly #operations: Map<string, OperationHandler>;
   readonly #streams: Streams;
   readonly #admissions: Admissions;
   readonly #closing: AbortController;
@@ -55,6 +57,7 @@ export class Agent {
     this.uploads = parts.uploads;
     this.#orders = parts.orders;
     this.#requests = parts.requests;
+    this.#operations = parts.operations;
     this.#streams = parts.streams;
     this.#admissions = parts.admissions;
     this.#closing = parts.closing;
@@ -79,6 +82,14 @@ export class Agent {
     if (this.#requests.has(name)) throw invalid(`request ${name} already has a handler`);
     this.#requests.set(name, handler);
     return () => void this.#requests.delete(name);
+  }
+
+  /** Registers the handler of what operators ask for; returns the function that removes it. */
+  onOperation(name: string, handler: OperationHandler): () => void {
+    validated(OrderName, name, 'operation');
+    if (this.#operations.has(name)) throw invalid(`operation ${name} already has a handler`);
+    this.#operations.set(name, handler);
+    return () => void this.#operations.delete(name);
   }
 
   /** Registers the handler of streams with a protocol; returns the function that removes it. */
@@ -117,6 +128,7 @@ interface AgentState {
   readonly uploads: Uploads | undefined;
   readonly orders: Map<string, OrderHandler>;
   readonly requests: Map<string, RequestHandler>;
+  readonly operations: Map<string, OperationHandler>;
   readonly streams: Streams;
   readonly admissions: Admissions;
   readonly closing: AbortController;
@@ -132,9 +144,13 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const uploads = root === undefined ? undefined : new Uploads(root);
   const orders = new Map<string, OrderHandler>();
   const requests = new Map<string, RequestHandler>();
+  const operations = new Map<string, OperationHandler>();
   const closing = new AbortController();
   const admissions = new Admissions(() => hooks.health().task);
-  const app = agentRoutes(options, limits, { orders, requests, admissions, closing: closing.signal });
+  const app = agentRoutes(options, limits, {
+    ...{ orders, requests, operations, admissions },
+    closing: closing.signal,
+  });
   if (root !== undefined && uploads !== undefined) {
     const { maxBlobBytes, idleMs } = limits;
     app.route('/', blobRoutes({ root, uploads, guard: blobGuard(options, root), maxBlobBytes, idleMs }));
@@ -162,7 +178,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const address = await bind(server, listen, options.task);
   const stopSweeping = uploads && sweepHourly(() => uploads.sweep(SWEEP_EVERY_MS), undefined);
   closing.signal.addEventListener('abort', () => stopSweeping?.());
-  return new Agent(server, address, { uploads, orders, requests, streams, admissions, closing, gate });
+  return new Agent(server, address, {
+    ...{ uploads, orders, requests, operations, streams, admissions, closing, gate },
+  });
 }
 
 function refuseOpenDoor(security: Security, listen: Address): void {

@@ -18,6 +18,7 @@ import type { BulkDialer } from '../../engine/remote/bulk-opening.js';
 import { RemoteStages } from '../../engine/remote/remote-stages.js';
 import { StageService } from '../../engine/remote/stage-service.js';
 import type { StageRunner } from '../../engine/run-plan.js';
+import { TaskTrace } from '../../engine/trace/task-trace.js';
 import type { StreamContext } from '../agent/streams.js';
 import type { Identity } from '../membership/map.js';
 import type { Member } from '../membership/types.js';
@@ -49,6 +50,7 @@ export class DirectEngine implements Engine {
   readonly target: string;
   readonly description = 'direct engine';
   readonly keepsObjects = true;
+  readonly trace: TaskTrace;
   readonly #task: ClusterTask;
   readonly #ps: ReadonlySet<TaskId>;
   /** The connections from other tasks. */
@@ -67,6 +69,7 @@ export class DirectEngine implements Engine {
   constructor(task: ClusterTask, psTasks: readonly TaskId[], { host, onNotice }: DirectEngineOptions = {}) {
     this.#task = task;
     this.#host = host;
+    this.trace = host?.trace ?? new TaskTrace();
     this.#onNotice = onNotice;
     this.#bulk = new BulkStreams(task);
     this.#ps = new Set(psTasks);
@@ -91,6 +94,7 @@ export class DirectEngine implements Engine {
     const service: StageService = new StageService(socket, {
       host: this.#hostWith(undefined),
       label,
+      caller: from.task,
       head,
       version: commonVersion(VERSIONS.stages, versions.stages),
       bulk: isUnencrypted(socket) ? this.#bulk.listenerFor(from) : undefined,
@@ -120,7 +124,7 @@ export class DirectEngine implements Engine {
 
   /** The session is created by its first use; a later configuration has no effect. */
   #hostWith(config: ConfigProto | undefined): StageHost {
-    this.#host ??= new StageHost({ task: this.#task.task, config });
+    this.#host ??= new StageHost({ task: this.#task.task, config, trace: this.trace });
     return this.#host;
   }
 
@@ -141,7 +145,7 @@ export class DirectEngine implements Engine {
       this.#failed.add(ended);
       void ended.then(() => this.#failed.delete(ended));
     };
-    return new DirectSession({ graph, placement: this.#placement(), runnerOf, onFailed });
+    return new DirectSession({ graph, placement: this.#placement(), runnerOf, onFailed, trace: this.trace });
   }
 
   #linked(task: string): StageRunner {
@@ -190,7 +194,7 @@ export class DirectEngine implements Engine {
       });
       const version = commonVersion(VERSIONS.stages, versions.stages);
       const bulk = isUnencrypted(socket) ? this.#bulkDialer(task) : undefined;
-      return new RemoteStages(socket, { task, label, head, version, bulk });
+      return new RemoteStages(socket, { task, label, head, version, bulk, trace: this.trace });
     } catch (cause) {
       // A retry does not help against wrong credentials or another release.
       if (isShoalError(cause, 'SHOAL_FORBIDDEN') || isShoalError(cause, 'SHOAL_VERSION_MISMATCH'))

@@ -7,6 +7,7 @@ import type { ConfigProto } from '../../../base/proto/generated/config_pb.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import type { Runner } from '../../../tensorflow/session/runner.js';
 import type { TargetSession } from '../../../tensorflow/session/targets.js';
+import type { TaskTrace } from '../../engine/trace/task-trace.js';
 import type { Member } from '../membership/types.js';
 import type { EngineKind } from '../spec/config.js';
 
@@ -30,6 +31,8 @@ export interface Engine {
   readonly target: string;
   /** Whether the queues and iterators of this task outlive a session. */
   readonly keepsObjects: boolean;
+  /** What this task does, if the engine can be traced. */
+  readonly trace?: TaskTrace | undefined;
   /** A line for the log about where the engine listens. */
   readonly description: string;
   /** Rejects if the member cannot take part in runs now. */

@@ -3,6 +3,7 @@
  * `session(graph)`, which always uses the current ps.
  */
 
+import type { Metrics } from '../../../base/metrics/metrics.js';
 import type { ConfigProto } from '../../../base/proto/generated/config_pb.js';
 import type { Graph } from '../../../tensorflow/graph/graph.js';
 import { library } from '../../../tensorflow/native/library/library.js';
@@ -24,6 +25,7 @@ import { TrainingEnd } from '../task/training-end.js';
 import type { WaitForOptions } from '../task/wait-for.js';
 import { ClusterSession, type ClusterSessionOptions } from './cluster-session.js';
 import { type JoinClusterOptions, serveUntilOver } from './serve-until-over.js';
+import { serveTrace } from './trace-operation.js';
 
 export interface ClusterServerOptions extends Omit<JoinOptions, 'serverAddress'> {
   /** What executes runs; the same for all tasks of a cluster. Default: direct. */
@@ -77,10 +79,8 @@ export class ClusterServer {
       this.#releasePs = this.keepProcess();
       this.#stopHugePages = useHugePages();
     }
-    const { kind } = engine;
-    task.metrics.readGauge('shoal_engine_info', 'What executes steps; the value is always 1.', () => [
-      { labels: { engine: kind }, value: 1 },
-    ]);
+    engineMetric(task.metrics, engine.kind);
+    serveTrace(task, engine);
     registerTarget(this);
   }
 
@@ -169,6 +169,12 @@ export class ClusterServer {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+export function engineMetric(metrics: Metrics, engine: EngineKind): void {
+  metrics.readGauge('shoal_engine_info', 'What executes steps; the value is always 1.', () => [
+    { labels: { engine }, value: 1 },
+  ]);
 }
 
 /** Joins the cluster, and starts the engine. */

@@ -94,6 +94,8 @@ export class ClusterTask {
   readonly traffic = new Traffic();
   /** What the agent serves at `/metrics`. @internal */
   readonly metrics: Metrics;
+  /** Registers the handler of what operators ask for; returns the function that removes it. @internal */
+  readonly onOperation: Agent['onOperation'] = (...args) => this.#agent!.onOperation(...args);
   readonly #options: JoinOptions;
   readonly #settings: MembershipSettings;
   readonly #clock: Clock;

@@ -6,6 +6,7 @@ import { isShoalError, ShoalError } from '../../../base/errors/errors.js';
 import type { Operation, Output } from '../../../tensorflow/graph/operation.js';
 import type { PreparedRun, Session } from '../../../tensorflow/session/session.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
+import type { OpenStage, TaskTrace } from '../trace/task-trace.js';
 import { costOf, type StageCost } from './stage-cost.js';
 import { readinessOf, type WaitCheck, type Waiter, type WaitingStages, waitLimit } from './waiting.js';
 
@@ -22,6 +23,9 @@ export interface HostedStageOptions {
   readonly waiting: WaitingStages;
   /** Replaces the names of the session by those of the cluster. */
   readonly rename: (message: string) => string;
+  /** What it computes, for traces. */
+  readonly name: string;
+  readonly trace: TaskTrace;
 }
 
 /** Runs before a stage may block the event loop: the first ones prepare the executor. */
@@ -52,14 +56,21 @@ export class HostedStage {
     this.#prepared = session.prepare(outputs, inputs, targets, { inline: INLINE[this.#cost] });
   }
 
-  /** Starts the stage. Returns the function that cancels it; `done` is called in any case. */
+  /**
+   * Starts the stage, for a call of another task or a run of this one with this number. Returns the function that cancels
+   * it; `done` is called in any case.
+   */
   start(
     values: readonly Tensor[],
     timeoutMs: number | undefined,
     onDone: StageDone,
+    caller: string,
+    call: number,
   ): (() => void) | undefined {
-    const { inputs, waiting } = this.#parts;
+    const { inputs, waiting, trace } = this.#parts;
+    const traced: OpenStage | undefined = trace.isOn ? { from: trace.now() } : undefined;
     const done: StageDone = (error, outputs) => {
+      if (traced) this.#traceEnd(traced, error, caller, call);
       onDone(error, outputs);
       waiting.wake();
     };
@@ -72,10 +83,11 @@ export class HostedStage {
       return undefined;
     }
     this.#runs += 1;
-    if (this.#readiness) return this.#wait(values, timeoutMs, done);
+    if (this.#readiness) return this.#wait(values, timeoutMs, done, traced);
     // A stage without waits needs no deadline: TensorFlow executes runs without one faster.
     const hasDeadline = this.#cost === 'heavy' && timeoutMs !== undefined;
-    this.#prepared.run(values, hasDeadline ? { timeoutMs } : {}).then(
+    const options = hasDeadline ? { timeoutMs } : {};
+    this.#prepared.run(values, traced ? { ...options, ...this.#noting(traced) } : options).then(
       (outputs) => done(undefined, outputs),
       (error: unknown) => done(this.#error(error), []),
     );
@@ -97,7 +109,12 @@ export class HostedStage {
     done(undefined, outputs);
   }
 
-  #wait(values: readonly Tensor[], timeoutMs: number | undefined, done: StageDone): () => void {
+  #wait(
+    values: readonly Tensor[],
+    timeoutMs: number | undefined,
+    done: StageDone,
+    traced: OpenStage | undefined,
+  ): () => void {
     const end = performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY);
     const { waiting } = this.#parts;
     let isCancelled = false;
@@ -108,7 +125,9 @@ export class HostedStage {
     // Another run may have been faster: then TensorFlow waits for a moment, and the stage waits here again.
     const start = (ended: () => void) => {
       const left = end - performance.now();
-      this.#prepared.run(values, { timeoutMs: Math.max(1, Math.min(SLICE_MS, left)), isPatient: true }).then(
+      const options = { timeoutMs: Math.max(1, Math.min(SLICE_MS, left)), isPatient: true };
+      if (traced) traced.waited = this.#parts.trace.now();
+      this.#prepared.run(values, traced ? { ...options, ...this.#noting(traced) } : options).then(
         (outputs) => {
           finish(undefined, outputs);
           ended();
@@ -122,6 +141,7 @@ export class HostedStage {
       );
     };
     const { isReady, ...names } = this.#readiness as WaitCheck;
+    if (traced) traced.waitedFor = this.#parts.rename(names.thing);
     const waiter: Waiter = { ...names, isReady: () => isReady(values), start };
     let withdraw = waiting.add(waiter);
     const giveUp = (error: ShoalError) => {
@@ -133,6 +153,21 @@ export class HostedStage {
       isCancelled = true;
       giveUp(new ShoalError('SHOAL_TF_CANCELLED', 'the run was cancelled'));
     };
+  }
+
+  /** Notes when TensorFlow begins. */
+  #noting(traced: OpenStage): { readonly onBegun: () => void } {
+    const { trace } = this.#parts;
+    return {
+      onBegun: () => {
+        traced.begun = trace.now();
+      },
+    };
+  }
+
+  #traceEnd(traced: OpenStage, error: ShoalError | undefined, caller: string, call: number): void {
+    const { trace, name } = this.#parts;
+    trace.add({ kind: 'stage', stage: name, caller, call, ...traced, to: trace.now(), error: error?.code });
   }
 
   #error(error: unknown): ShoalError {

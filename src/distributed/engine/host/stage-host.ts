@@ -20,6 +20,7 @@ import { Session } from '../../../tensorflow/session/session.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { hashOf, type StageSpec } from '../partition/plan.js';
 import type { StageRunner } from '../run-plan.js';
+import { stageName, TaskTrace } from '../trace/task-trace.js';
 import { HostedStage } from './hosted-stage.js';
 import { WaitingStages } from './waiting.js';
 
@@ -30,6 +31,8 @@ export interface StageHostOptions {
   readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
   /** How many stages may be registered: each keeps memory until the process ends; default: 20,000. */
   readonly maxStages?: number;
+  /** Default: one of its own. */
+  readonly trace?: TaskTrace;
 }
 
 const MAX_STAGES = 20_000;
@@ -38,12 +41,14 @@ export class StageHost {
   readonly task: string;
   readonly graph = new Graph();
   readonly session: Session;
+  readonly trace: TaskTrace;
   readonly #maxStages: number;
   readonly #stages = new Map<string, HostedStage>();
   readonly #waiting = new WaitingStages();
 
-  constructor({ task, config, maxStages = MAX_STAGES }: StageHostOptions) {
+  constructor({ task, config, maxStages = MAX_STAGES, trace = new TaskTrace() }: StageHostOptions) {
     this.task = task;
+    this.trace = trace;
     this.#maxStages = maxStages;
     const complete = create(ConfigProtoSchema, config);
     complete.experimental ??= create(ConfigProto_ExperimentalSchema);
@@ -101,6 +106,8 @@ export class StageHost {
         rename: (message) =>
           message.replaceAll(`${prefix}/`, '').replaceAll('/job:localhost/replica:0/task:0', this.task),
         task: this.task,
+        name: stageName(spec),
+        trace: this.trace,
       });
     } catch (error) {
       if (!isShoalError(error)) throw error;
@@ -113,8 +120,14 @@ export class StageHost {
 
   /** Runs stages for this process itself, which has all their tensors. */
   readonly runner: StageRunner = {
-    start: (stage, inputs, timeoutMs, done) =>
-      this.register(stage.hash, stage.spec).start(inputs as readonly Tensor[], timeoutMs, done),
+    start: (stage, inputs, timeoutMs, done, run) =>
+      this.register(stage.hash, stage.spec).start(
+        inputs as readonly Tensor[],
+        timeoutMs,
+        done,
+        this.task,
+        run,
+      ),
   };
 
   async close(): Promise<void> {

@@ -8,6 +8,7 @@ import { firstLineOf, messageOf, ShoalError } from '../../../base/errors/errors.
 import { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import type { Stage } from '../partition/plan.js';
 import type { StageEnded, StageRunner } from '../run-plan.js';
+import { stageName, type TaskTrace } from '../trace/task-trace.js';
 import { Connection, type WireMessage } from '../wire/connection.js';
 import { BULK_SINCE } from '../wire/frame.js';
 import { BulkCaller, type BulkDialer } from './bulk-opening.js';
@@ -24,11 +25,15 @@ export interface RemoteStagesOptions {
   readonly version?: number | undefined;
   /** Opens a bulk channel when a run has large tensors; default: none. */
   readonly bulk?: BulkDialer | undefined;
+  /** Default: calls are not traced. */
+  readonly trace?: TaskTrace | undefined;
 }
 
 interface Call {
   readonly stage: Stage;
   readonly done: StageEnded;
+  /** If the call is traced. */
+  readonly traced: { readonly run: number; readonly from: number; readonly sentBytes: number } | undefined;
 }
 
 export class RemoteStages implements StageRunner {
@@ -40,14 +45,16 @@ export class RemoteStages implements StageRunner {
   /** Whether the task keeps tensors between stages. */
   readonly #keeps: boolean;
   readonly #bulk: BulkCaller | undefined;
+  readonly #trace: TaskTrace | undefined;
   #nextCall = 0;
   #failure: ShoalError | undefined;
 
   constructor(
     socket: Duplex,
-    { task, label, head, version = VERSIONS.stages.newest, bulk }: RemoteStagesOptions,
+    { task, label, head, version = VERSIONS.stages.newest, bulk, trace }: RemoteStagesOptions,
   ) {
     this.task = task;
+    this.#trace = trace;
     this.#keeps = version >= KEEPS_SINCE;
     this.#connection = new Connection(
       socket,
@@ -90,9 +97,12 @@ export class RemoteStages implements StageRunner {
     const present = new Set(kept?.keeping.present.map(({ at }) => at));
     const tensors = inputs.filter((tensor, at): tensor is Tensor => !present.has(at));
     this.#bulk?.meet(tensors);
+    const traced = this.#trace?.isOn
+      ? { run, from: this.#trace.now(), sentBytes: bytesOf(tensors) }
+      : undefined;
     this.#connection.send({ kind: KIND.run, id, head, tensors });
     if (this.#calls.size === 0) this.#connection.ref();
-    this.#calls.set(id, { stage, done });
+    this.#calls.set(id, { stage, done, traced });
     return () => this.#connection.send({ kind: KIND.cancel, id, head: EMPTY, tensors: [] });
   }
 
@@ -137,11 +147,14 @@ export class RemoteStages implements StageRunner {
     this.#calls.delete(id);
     if (this.#calls.size === 0) this.#connection.unref();
     if (kind === KIND.failure && call) {
-      call.done(decodeFailure(head, this.task), []);
+      const failure = decodeFailure(head, this.task);
+      this.#traceEnd(id, call, [], failure);
+      call.done(failure, []);
       return;
     }
     const outputs = kind === KIND.result && call ? this.#outputsOf(call, tensors) : undefined;
     if (outputs) {
+      if (call?.traced) this.#traceEnd(id, call, tensors);
       call?.done(undefined, outputs);
       return;
     }
@@ -151,6 +164,22 @@ export class RemoteStages implements StageRunner {
       : `a reply to unknown run ${id}`;
     this.#connection.close(new ShoalError('SHOAL_CORRUPT', `${this.task} sent ${what}`, { task: this.task }));
     call?.done(this.#failure ?? new ShoalError('SHOAL_CORRUPT', messageOf(what)), []);
+  }
+
+  #traceEnd(
+    id: number,
+    { stage, traced }: Call,
+    received: readonly Tensor[],
+    error?: ShoalError | undefined,
+  ): void {
+    const trace = this.#trace;
+    if (!traced || !trace) return;
+    const { task } = this;
+    const receivedBytes = bytesOf(received);
+    trace.add({
+      ...{ kind: 'call', task, call: id, stage: stageName(stage.spec), ...traced, receivedBytes },
+      ...{ to: trace.now(), error: error?.code },
+    });
   }
 
   #receiveBulk(bulk: BulkCaller, head: Uint8Array): void {
@@ -169,8 +198,14 @@ export class RemoteStages implements StageRunner {
       cause,
       hint: 'A task is down or unreachable; it may restart on another host.',
     });
-    const calls = [...this.#calls.values()];
+    const calls = [...this.#calls];
     this.#calls.clear();
-    for (const { done } of calls) done(this.#failure, []);
+    for (const [id, call] of calls) {
+      this.#traceEnd(id, call, [], this.#failure);
+      call.done(this.#failure, []);
+    }
   }
 }
+
+const bytesOf = (tensors: readonly Tensor[]): number =>
+  tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);

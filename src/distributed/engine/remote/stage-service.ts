@@ -15,6 +15,8 @@ export interface StageServiceOptions {
   readonly host: StageHost;
   /** The peer, for errors. */
   readonly label: string;
+  /** The task of the peer, for traces; default: the label. */
+  readonly caller?: string;
   readonly head?: Uint8Array;
   /** The version of the stage protocol that both tasks speak. */
   readonly version?: number | undefined;
@@ -26,6 +28,7 @@ export interface StageServiceOptions {
 
 export class StageService {
   readonly #host: StageHost;
+  readonly #caller: string;
   readonly #connection: Connection;
   readonly #bulk: BulkAnswerer;
   readonly #stages = new Map<number, HostedStage | ShoalError>();
@@ -37,8 +40,12 @@ export class StageService {
   readonly ended: Promise<void>;
   #end = () => {};
 
-  constructor(socket: Duplex, { host, label, head, version, bulk, onClose }: StageServiceOptions) {
+  constructor(
+    socket: Duplex,
+    { host, label, caller = label, head, version, bulk, onClose }: StageServiceOptions,
+  ) {
     this.#host = host;
+    this.#caller = caller;
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
     });
@@ -123,7 +130,7 @@ export class StageService {
       return;
     }
     this.#runs.set(id, undefined);
-    const cancel = stage.start(call.inputs, timeoutMs, done);
+    const cancel = stage.start(call.inputs, timeoutMs, done, this.#caller, id);
     if (cancel && this.#runs.has(id)) this.#runs.set(id, cancel);
   }
 

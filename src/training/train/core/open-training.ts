@@ -308,6 +308,7 @@ function sessionOptions({ options, runner, gate, inputRelease, replaced }: Openi
       server &&
       ((ms: number) => {
         server.metrics.steps.observe(ms / 1000);
+        if (server.engine.trace?.isOn) server.engine.trace.span('steps', 'step', ms);
         stepWatch?.made();
       }),
     inputReleases: inputRelease.times,

@@ -103,6 +103,10 @@ export class Server extends ClusterServer {
     this.#signal = options.signal;
     this.#log = log;
     this.metrics = new TrainingMetrics(this.task.metrics);
+    this.metrics.onEvent((event) => {
+      const { trace } = this.engine;
+      if (trace?.isOn && 'ms' in event) trace.span('training', event.type, event.ms);
+    });
     const { shardBytes } = this.metrics;
     const onWritten = (bytes: number) => shardBytes.add(bytes);
     this.checkpoints = new CheckpointService(this, { directory, replicas, log, onWritten });

@@ -6,9 +6,15 @@ import { type Context, Hono } from 'hono';
 import { joinSignals } from '../../../../base/async/joined-signal.js';
 import { ShoalError } from '../../../../base/errors/errors.js';
 import type { Identity } from '../../membership/map.js';
-import { mayClaim } from '../../spec/security.js';
+import { isOperator, mayClaim, type Security } from '../../spec/security.js';
 import type { TaskId } from '../../spec/task-id.js';
-import type { AgentHooks, AgentLimits, AgentOptions, OrderHandler } from '../agent-options.js';
+import type {
+  AgentHooks,
+  AgentLimits,
+  AgentOptions,
+  OperationHandler,
+  OrderHandler,
+} from '../agent-options.js';
 import { readJson } from '../agent-requests.js';
 import { BodyBudget, TooManyBytesError } from '../blobs/body-budget.js';
 import { ExchangeSchema, encodeError, OrderName, OrderSchema, PulseSchema, validated } from '../wire.js';
@@ -17,6 +23,7 @@ import type { Admissions } from './admissions.js';
 export interface CallHandlers {
   readonly orders: ReadonlyMap<string, OrderHandler>;
   readonly requests: ReadonlyMap<string, OrderHandler>;
+  readonly operations: ReadonlyMap<string, OperationHandler>;
   readonly admissions: Admissions;
   /** Fires when the agent closes. */
   readonly closing: AbortSignal;
@@ -76,6 +83,7 @@ export function agentRoutes(options: AgentOptions, limits: AgentLimits, handlers
     handlers: handlers.requests,
     calls: handlers,
   });
+  operationRoutes(shared, options.security, limits, handlers.operations);
   app.notFound((c) => failed(c, new ShoalError('SHOAL_NOT_FOUND', 'no such route')));
   app.onError((error, c) => failed(c, error));
   return app;
@@ -116,6 +124,28 @@ function membershipRoutes({ app, hooks, claim, bounds }: Shared, limits: AgentLi
     claim(incoming, cluster, from.task);
     hooks.pulse?.(from);
     return c.json(null);
+  });
+}
+
+function operationRoutes(
+  { app, bounds }: Shared,
+  security: Security,
+  { maxAskBytes }: AgentLimits,
+  handlers: ReadonlyMap<string, OperationHandler>,
+): void {
+  app.post('/operations/:name', async (c) => {
+    const { incoming } = c.env;
+    const name = validated(OrderName, c.req.param('name'), 'operation');
+    if (!isOperator(security, incoming)) {
+      throw new ShoalError('SHOAL_FORBIDDEN', `operation ${name} needs the certificate of an operator`, {
+        hint: 'create one: shoal certs issue operator',
+      });
+    }
+    const handler = handlers.get(name);
+    if (handler === undefined)
+      throw new ShoalError('SHOAL_NOT_FOUND', `this task has no handler for operation ${name}`);
+    const payload = await readJson(incoming, bounds(maxAskBytes));
+    return c.json({ result: (await handler(payload)) ?? null });
   });
 }
 
