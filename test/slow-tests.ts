@@ -16,7 +16,7 @@ export const SLOW_TESTS = [
   'test/aarch64/**/*.test.ts',
   'test/ops-oracle/**/*.test.ts',
   'test/package/**/*.test.ts',
-  'test/page/{browser,cluster}.test.ts',
+  'test/page/{browser,cluster,conditions}.test.ts',
   'test/saved-model/**/*.test.ts',
   'test/serving/publish-kills.test.ts',
   'test/serving/answers.test.ts',

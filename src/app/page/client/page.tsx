@@ -4,6 +4,7 @@ import { Checkpoints } from './checkpoints.js';
 import { Curves } from './curves.js';
 import { number, short, span, whole } from './format.js';
 import { Logs } from './logs.js';
+import { Releases } from './releases.js';
 import { isUtc, type Theme, theme } from './settings.js';
 import { ageMs, connection, start, state } from './store.js';
 import { Tasks } from './tasks.js';
@@ -181,6 +182,7 @@ function Page() {
       </header>
       <main id="main" tabIndex={-1}>
         <Banner />
+        <Releases />
         <Figures />
         <Tasks />
         <Curves />
