@@ -10,7 +10,7 @@ import { describeError } from '../src/base/errors/errors.js';
 import { asShoalError, locateTensorFlow } from '../src/tensorflow/native/library/locate.js';
 import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/tensorflow/native/library/onednn.js';
 import { type Benchmark, oraclePython, ROOT, type Row, type Table } from './harness.js';
-import { circumstancesNow, type Section, show, updatedPage } from './page.js';
+import { circumstancesNow, type Section, show, updatedPage } from './results-page.js';
 
 const args = process.argv.slice(2);
 const json = args.includes('--json');
@@ -21,7 +21,7 @@ const flags = new Map(
   }),
 );
 const selected = args.filter((arg) => !arg.startsWith('-'));
-const NOT_BENCHMARKS = new Set(['main.ts', 'harness.ts', 'page.ts']);
+const NOT_BENCHMARKS = new Set(['main.ts', 'harness.ts', 'results-page.ts']);
 
 const names = readdirSync(join(ROOT, 'bench'))
   .filter((file) => file.endsWith('.ts') && !NOT_BENCHMARKS.has(file))

@@ -82,8 +82,8 @@ function sampleOf(line: string): Sample | undefined {
 }
 
 /** The package as npm installs it: in a checkout `shoal` runs the sources, transpiled when they are loaded. */
-async function installedPackage(directory: string): Promise<string> {
-  for (const part of ['package.json', 'tensorflow.lock.json', 'bin', 'dist/bundle', 'scripts'])
+export async function installedPackage(directory: string): Promise<string> {
+  for (const part of ['package.json', 'tensorflow.lock.json', 'bin', 'dist/bundle', 'dist/page', 'scripts'])
     await cp(join(ROOT, part), join(directory, part), { recursive: true });
   await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'));
   return directory;

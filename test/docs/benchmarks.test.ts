@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { compare } from '../../bench/harness.js';
-import { circumstancesNow, type Section, updatedPage } from '../../bench/page.js';
+import { circumstancesNow, type Section, updatedPage } from '../../bench/results-page.js';
 import { ROOT } from '../setup/run-setup.js';
 
 const ALL: readonly Section[] = [
@@ -61,7 +61,7 @@ test('new results replace those of their benchmark only', () => {
 test('the page has a section for each benchmark', () => {
   const page = readFileSync(join(ROOT, 'docs/benchmarks.md'), 'utf8');
   const names = readdirSync(join(ROOT, 'bench'))
-    .filter((file) => file.endsWith('.ts') && !['main.ts', 'harness.ts', 'page.ts'].includes(file))
+    .filter((file) => file.endsWith('.ts') && !['main.ts', 'harness.ts', 'results-page.ts'].includes(file))
     .map((file) => file.replace(/\.ts$/, ''));
   expect([...page.matchAll(/^<!-- bench: (\S+) -->$/gm)].map(([, name]) => name)).toEqual(names.sort());
 });
