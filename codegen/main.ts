@@ -1,5 +1,5 @@
 /**
- * `npm run codegen -- [protos|ops|migration|docs|ports …] [--check]`: writes the generated files; default: all. With --check it only
+ * `npm run codegen -- [protos|ops|migration|docs|ports|dashboard …] [--check]`: writes the generated files; default: all. With --check it only
  * lists the files that differ, and exits with 1 if there are any.
  */
 import { dirname } from 'node:path';
@@ -12,6 +12,7 @@ const GENERATORS: Readonly<Record<string, () => Promise<readonly GeneratedFolder
   migration: async () => [(await import('./migration.js')).generateMigration()],
   docs: async () => [(await import('./docs.js')).generateDocs()],
   ports: async () => [(await import('./ports.js')).generatePorts()],
+  dashboard: async () => [(await import('./dashboard.js')).generateDashboard()],
 };
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));

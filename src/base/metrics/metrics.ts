@@ -85,9 +85,13 @@ export class Histogram {
   }
 }
 
-interface Family {
+export interface MetricFamily {
+  readonly name: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
+}
+
+interface Family extends Omit<MetricFamily, 'name'> {
   readonly lines: () => readonly string[];
 }
 
@@ -129,6 +133,11 @@ export class Metrics {
     if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw invalid(`'${name}' is not the name of a metric`);
     if (this.#families.has(name)) throw invalid(`There are two metrics ${name}`);
     this.#families.set(name, family);
+  }
+
+  /** What there is, in the order in which it was added. */
+  get families(): readonly MetricFamily[] {
+    return [...this.#families].map(([name, { type, help }]) => ({ name, type, help }));
   }
 
   /** All metrics in Prometheus' text format. */
