@@ -1,5 +1,11 @@
 /** A model server over directories: the manager of versions, the limits of runs, batching, and what is measured. */
 import { availableParallelism } from 'node:os';
+import { clone, create } from '@bufbuild/protobuf';
+import {
+  type ConfigProto,
+  ConfigProto_ExperimentalSchema,
+  ConfigProtoSchema,
+} from '../../../base/proto/generated/config_pb.js';
 import type { Log } from '../../../base/text/log.js';
 import type { LoadOptions } from '../../../training/saved-model/loading/open-model.js';
 import type { BatchingConfig } from '../config/config-files.js';
@@ -31,7 +37,7 @@ export interface ModelServerSettings {
   /** How often each warm-up request of a version is run; 0: no warm-up. Default: once. */
   readonly warmUps?: number;
   readonly checksMethodNames?: boolean;
-  /** The configuration of the sessions; default: TensorFlow's. */
+  /** The configuration of the sessions; default: TensorFlow's, with threads that sleep when they have no work. */
   readonly session?: LoadOptions['config'];
 }
 
@@ -41,6 +47,16 @@ const DEFAULTS = {
   maxRuns: Math.max(8, 2 * availableParallelism()),
   maxQueued: 1000,
 } as const;
+
+/**
+ * A thread that looks for the next op instead of sleeping takes the core that reads the next request; with small models
+ * this costs more than the ops. TensorFlow's threads are those of the first session of a process: later ones change nothing.
+ */
+function withoutSpinning(config: LoadOptions['config'] = {}): ConfigProto {
+  const result = clone(ConfigProtoSchema, create(ConfigProtoSchema, config));
+  result.experimental ??= create(ConfigProto_ExperimentalSchema, { disableThreadSpinning: true });
+  return result;
+}
 
 /** Resolves when the versions that were found serve or have failed. */
 export async function openModelServer(settings: ModelServerSettings): Promise<ModelServer> {
@@ -57,7 +73,7 @@ export async function openModelServer(settings: ModelServerSettings): Promise<Mo
     allowLabelsOfUnavailable,
     unloaded: (model) => metrics.unload(model),
     load: async (model, version, directory, signal) => {
-      const options = { tags, signal, ...(session ? { config: session } : {}) };
+      const options = { tags, signal, config: withoutSpinning(session) };
       const servable = await timed(
         () => Servable.load(model, version, directory, options),
         (isDone, ms) => metrics.load(directory, isDone, ms),

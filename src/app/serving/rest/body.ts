@@ -172,6 +172,8 @@ function consume(source: Readable, take: (chunk: Buffer) => void): Promise<void>
     });
     source.once('end', resolve);
     source.once('error', fail);
-    source.once('close', () => fail(new ServingError('CANCELLED', 'The client closed the connection')));
+    source.once('close', () => {
+      if (!source.readableEnded) fail(new ServingError('CANCELLED', 'The client closed the connection'));
+    });
   });
 }
