@@ -171,7 +171,7 @@ function answered(ctx: Context, reports: readonly Seconds[], events: readonly Ev
   const answers = reports.flatMap(({ answered: ones }) => ones);
   const failures = reports.flatMap(({ failures: ones }) => ones);
   ctx.check(
-    `none of ${answers.length} requests failed`,
+    `none of ${answers.length} requests failed, and those with a bad input were refused with 400`,
     failures.length === 0,
     failures.slice(0, 3).join('; '),
   );

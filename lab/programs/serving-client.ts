@@ -1,7 +1,8 @@
 /**
  * Sends requests to serving processes. Without a rate: as many as they answer, from several connections, and prints the
  * rate. With one: at that rate, whatever the servers do; latency counts from when a request was due. A request whose
- * server is gone goes to the next one. Prints `[due, ms]` of the answers and the failures of each second, until SIGTERM.
+ * server is gone goes to the next one. Some requests have a bad input, and are to be refused with 400. Prints `[due, ms]` of
+ * the answers and the failures of each second, until SIGTERM.
  *
  *   serving-client.ts HOST:PORT,… RATE SECONDS
  */
@@ -11,11 +12,15 @@ const [to = '', rate = '0', seconds = '0'] = process.argv.slice(2);
 const addresses = to.split(',');
 const CONNECTIONS = 4;
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
-const body = JSON.stringify({
-  instances: Array.from({ length: 4 }, () => Array.from({ length: 16 }, (_, i) => i)),
-});
+const BAD_EVERY = 20;
+const bodyOf = (columns: number): string =>
+  JSON.stringify({
+    instances: Array.from({ length: 4 }, () => Array.from({ length: columns }, (_, i) => i)),
+  });
+const GOOD = { body: bodyOf(16), status: 200 };
+const BAD = { body: bodyOf(15), status: 400 };
 
-function once(address: string): Promise<void> {
+function once(address: string, { body, status }: typeof GOOD): Promise<void> {
   return new Promise((resolve, reject) => {
     const [host, port] = address.split(':');
     const headers = { 'content-length': Buffer.byteLength(body) };
@@ -27,7 +32,7 @@ function once(address: string): Promise<void> {
       });
       answer.on('error', reject);
       answer.on('end', () =>
-        answer.statusCode === 200 ? resolve() : reject(new Failed(answer.statusCode, text)),
+        answer.statusCode === status ? resolve() : reject(new Failed(answer.statusCode, text)),
       );
     });
     sent.on('timeout', () => sent.destroy(new Error('no answer within 10 s')));
@@ -36,18 +41,18 @@ function once(address: string): Promise<void> {
   });
 }
 
-/** The server has answered, with an error: no other is asked. */
+/** The server has answered, but not as it should: no other is asked. */
 class Failed extends Error {
   constructor(status: number | undefined, text: string) {
     super(`${status}: ${text}`);
   }
 }
 
-async function anywhere(): Promise<void> {
+async function anywhere(what: typeof GOOD): Promise<void> {
   let last: unknown;
   for (const address of addresses) {
     try {
-      await once(address);
+      await once(address, what);
       return;
     } catch (error) {
       if (error instanceof Failed) throw error;
@@ -61,9 +66,9 @@ const answered: [due: number, ms: number][] = [];
 const failures: string[] = [];
 let isOver = false;
 
-async function measured(due: number): Promise<void> {
+async function measured(due: number, what = GOOD): Promise<void> {
   try {
-    await anywhere();
+    await anywhere(what);
     answered.push([due, Math.round(100 * (performance.timeOrigin + performance.now() - due)) / 100]);
   } catch (error) {
     failures.push(String(error));
@@ -91,7 +96,9 @@ if (Number(rate) === 0) {
     const due = started + (1000 * i) / Number(rate);
     const wait = due - (performance.timeOrigin + performance.now());
     if (wait > 0) await new Promise((tick) => setTimeout(tick, wait));
-    const one = measured(due).finally(() => pending.delete(one));
+    const one = measured(due, i % BAD_EVERY === BAD_EVERY - 1 ? BAD : GOOD).finally(() =>
+      pending.delete(one),
+    );
     pending.add(one);
   }
   await Promise.all(pending);
