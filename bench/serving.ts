@@ -32,6 +32,8 @@ const LOAD = {
   grpc: { connections: 4, inFlight: 4 },
   rest: { connections: 16, inFlight: 1 },
 } as const;
+/** The length of the first round, as a multiple of the others. */
+const WARM_UP = 4;
 /** The rate of the open loop, as a part of what Python reached in the closed one. */
 const OPEN_PART = 0.5;
 const BATCHING = {
@@ -103,14 +105,15 @@ export const benchmark: Benchmark = {
           const found = { shoal: [] as Measured[], batched: [] as Measured[], python: [] as Measured[] };
           const runs: number[] = [];
           for (let round = 0; round <= rounds; round++) {
+            // The first round warms up: V8 compiles what has run some thousand times.
+            const more = round === 0 ? { seconds: WARM_UP * seconds } : {};
             const once = {
-              shoal: await ask(shoal),
-              python: await ask(python[protocol]),
-              batched: await ask(batched),
+              shoal: await ask(shoal, more),
+              python: await ask(python[protocol], more),
+              batched: await ask(batched, more),
             };
             const request = { model, rows, inFlight: 16, seconds };
             const { value } = await bare.request<{ value: number }>(request);
-            // The first round warms up.
             if (round === 0) continue;
             runs.push(value);
             for (const side of ['shoal', 'batched', 'python'] as const) found[side].push(once[side]);
