@@ -13,8 +13,8 @@ export class TaskLog {
 
   /** A log that also keeps its lines here. */
   tee(log: Log): Log {
-    return (line, level) => {
-      log(line, level);
+    return (line, level, data) => {
+      log(line, level, data);
       this.add(line, level);
     };
   }
