@@ -2,7 +2,6 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { described } from '../../../../test/described.js';
 import * as metrics from '../../../tensorflow/layers/metrics/index.js';
@@ -40,7 +39,6 @@ const peakedJob = (train: Partial<TrainOptions>, more: object = {}) =>
       }),
       everySteps: 10,
     },
-    hooks: () => [{ afterRun: () => sleep(4) }],
     export: {},
     ...more,
     train: { lastStep: 400, checkpoint: { everySteps: 1000, keep: 1 }, ...train },
@@ -53,7 +51,7 @@ async function run(job: ReturnType<typeof peakedJob>) {
 }
 
 const STOPPING = { metric: 'eval/score', mode: 'max', patience: 2 } as const;
-const scoreOf = (step: number) => -((step - PEAK) ** 2);
+const scoreOf = (step: number) => 0 - (step - PEAK) ** 2;
 
 /** The evaluated steps, and the best of them. */
 function evaluated(lines: readonly string[]) {
@@ -69,8 +67,9 @@ describe('early stopping by a metric of the evaluation, in one process', () => {
     const job = peakedJob({ earlyStopping: { ...STOPPING, restoreBest: true } });
     const { result, lines, text } = await run(job);
     const { steps, best } = evaluated(lines);
-    expect(result.step, text).toBeLessThan(400);
-    expect(steps.at(-1), text).toBeGreaterThan(best);
+    // Training waits for each evaluation.
+    expect(steps, text).toEqual([10, 20, 30, 40, 50]);
+    expect(result.step, text).toBe(50);
     expect(text).toContain(
       `eval/score: no improvement on ${scoreOf(best)}, of step ${best}, in 2 evaluations`,
     );
@@ -91,6 +90,14 @@ describe('early stopping by a metric of the evaluation, in one process', () => {
     );
     expect(further.result.ownSteps, further.text).toBeGreaterThan(0);
     expect(further.result.step).toBeLessThan(500);
+  });
+
+  it('saves each evaluated checkpoint once, as often as the job says', async () => {
+    const earlyStopping = { ...STOPPING, patience: 100, restoreBest: true };
+    const train = { lastStep: 45, checkpoint: { everySteps: 10, keep: 100 }, earlyStopping };
+    const { lines, text } = await run(peakedJob(train));
+    const saved = lines.flatMap((line) => /^saved model\.ckpt-(\d+)/.exec(line)?.[1] ?? []);
+    expect(saved.slice(1), text).toEqual(['10', '20', '30', '40', '45', '30']);
   });
 
   it('ends with the last step without restoreBest, and needs no checkpoints', async () => {

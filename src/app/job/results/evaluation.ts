@@ -5,7 +5,7 @@
  */
 
 import { join } from 'node:path';
-import { ShoalError } from '../../../base/errors/errors.js';
+import { invalid, ShoalError } from '../../../base/errors/errors.js';
 import { EXIT } from '../../../base/errors/exit-codes.js';
 import { count } from '../../../base/text/format.js';
 import type { Log } from '../../../base/text/log.js';
@@ -112,6 +112,7 @@ export function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation:
     const parts = { input, training: false, params: job.params ?? {} };
     const { loss, outputs = {} } = callModel(job, parts, ['loss']);
     const metrics = evaluate.metrics?.({ input, loss, outputs }) ?? { loss: mean(loss.toOutput()) };
+    checkMetrics(job.name, metrics);
     const batches = evaluate.batches ?? (given instanceof Dataset ? undefined : 1);
     const inputOps = Object.values(input).map((value) =>
       value instanceof SparseTensor ? value.values.op : value.op,
@@ -120,6 +121,14 @@ export function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation:
       graph,
       evaluation: { metrics, input: inputOps, ...(batches === undefined ? {} : { batches }) },
     };
+  });
+}
+
+function checkMetrics(job: string, metrics: Evaluation['metrics']): void {
+  const wrong = Object.entries(metrics).find(([, metric]) => !metric?.value || !metric.updateOp);
+  if (!wrong) return;
+  throw invalid(`evaluate.metrics of job '${job}' returns no metric as '${wrong[0]}'`, {
+    hint: 'A metric is made by tf.metrics, and counts over all batches: tf.metrics.mean(value) of a tensor.',
   });
 }
 

@@ -1,6 +1,6 @@
 /**
  * Evaluates a job in the process that trains it, with the metrics, event files, best checkpoints and exports of an
- * evaluator task. The variables are copied between two steps; training continues while the copy is evaluated.
+ * evaluator task, between two steps: training waits, so that what evaluations decide does not depend on their speed.
  */
 
 import { describeError, invalid, isShoalError, ShoalError } from '../../../base/errors/errors.js';
@@ -64,10 +64,6 @@ export class LocalEvaluation implements AsyncDisposable {
   readonly #record: EvaluationLog;
   /** Set if the job ends with its best checkpoint: then checkpoints are evaluated, not copies of variables. */
   readonly #stored: StoredCheckpoints | undefined;
-  readonly #interval: Interval;
-  #isSlownessLogged = false;
-  #isOn = false;
-  #step = 0;
   readonly #abandoned = new AbortController();
   readonly #signal: AbortSignal;
   #last: { readonly step: number; readonly results: Results } | undefined;
@@ -81,9 +77,8 @@ export class LocalEvaluation implements AsyncDisposable {
     this.#record = new EvaluationLog(job, { place, log });
     this.#stored =
       restoresBest(job) && checkpoints && place ? new StoredCheckpoints(place, checkpoints, log) : undefined;
-    this.#interval = intervalOf(job, this.#stored !== undefined);
-    this.#schedule = new ScheduledWork(new SaveSchedule(every(this.#interval)), () =>
-      this.#evaluateInBackground(),
+    this.#schedule = new ScheduledWork(new SaveSchedule(every(intervalOf(job))), () =>
+      this.#evaluateBetweenSteps(),
     );
     const { graph, evaluation } = evaluationGraph(job);
     this.#evaluation = evaluation;
@@ -104,21 +99,18 @@ export class LocalEvaluation implements AsyncDisposable {
 
   /** Starts the schedule at this step. */
   begin(step: number): void {
-    this.#isOn = true;
     this.#schedule.begin(step);
   }
 
   /** Reports the global step. */
   onStep(step: number): void {
-    this.#step = step;
     // The last step is evaluated at the end.
     if (step < this.#lastStep) this.#schedule.onStep(step);
   }
 
-  /** Reports a save: without an interval of its own, a job that ends with its best checkpoint evaluates each one. */
-  onSaved(): void {
-    const { secs, steps } = this.#interval;
-    if (this.#stored && secs == null && steps == null && this.#isOn) this.#schedule.start();
+  /** Resolves when the evaluation in progress has ended; undefined if there is none. No step may begin before. */
+  get inProgress(): Promise<void> | undefined {
+    return this.#schedule.running;
   }
 
   /** Whether the evaluated checkpoints are kept, to end with the best. */
@@ -128,7 +120,6 @@ export class LocalEvaluation implements AsyncDisposable {
 
   /** Ends the schedule, and the evaluation in progress: that of the trained model follows, or training has failed. */
   async abandon(): Promise<void> {
-    this.#isOn = false;
     this.#abandoned.abort();
     await this.#schedule.stop();
   }
@@ -147,7 +138,7 @@ export class LocalEvaluation implements AsyncDisposable {
     }
   }
 
-  async #evaluateInBackground(): Promise<void> {
+  async #evaluateBetweenSteps(): Promise<void> {
     try {
       await this.#evaluate(this.#signal);
     } catch (error) {
@@ -160,7 +151,6 @@ export class LocalEvaluation implements AsyncDisposable {
 
   async #evaluate(signal: AbortSignal): Promise<Results> {
     const { dir, writers, log, decisions } = this.#options;
-    const begun = performance.now();
     const checkpoint = await this.#load(signal);
     const { step, results } = await evaluateState(this.#session, this.#evaluation, { signal, log }).catch(
       (error: unknown) => {
@@ -175,7 +165,6 @@ export class LocalEvaluation implements AsyncDisposable {
     this.#last = { step, results };
     decisions?.report(await this.#record.add({ step, results, checkpoint }));
     await decisions?.onLook?.(this.#record.decisions);
-    this.#watchPace(step, (performance.now() - begun) / 1000);
     log(`evaluation of step ${step}: ${describeResults(results)}`, 'info', {
       event: 'evaluation',
       step,
@@ -206,18 +195,6 @@ export class LocalEvaluation implements AsyncDisposable {
     return this.#stored.load(this.#session, (checkpoint) => this.#record.begin(checkpoint), signal);
   }
 
-  /** Logs once that evaluations take longer than the time between them. */
-  #watchPace(step: number, secs: number): void {
-    const { secs: everySecs, steps } = this.#interval;
-    const isLate = (everySecs != null && secs > everySecs) || (steps != null && this.#step - step > steps);
-    if (!isLate || this.#isSlownessLogged || !this.#isOn) return;
-    this.#isSlownessLogged = true;
-    this.#options.log(
-      `the evaluation is slower than training: that of step ${step} took ${secs.toFixed(1)} s; decisions are about evaluated steps only`,
-      'warn',
-    );
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     await this.abandon();
     this.#record[Symbol.dispose]();
@@ -228,11 +205,10 @@ export class LocalEvaluation implements AsyncDisposable {
 const isStopped = (error: unknown, signal: AbortSignal): boolean =>
   signal.aborted && (isShoalError(error) || (error as Error).name === 'AbortError');
 
-/** When a job is evaluated: as it says, or as often as it is saved. `atSaves`: its saves report themselves. */
-function intervalOf({ evaluate = {}, train: { checkpoint } }: JobDefinition, atSaves: boolean): Interval {
+/** When a job is evaluated: as it says, or as often as it is saved. */
+function intervalOf({ evaluate = {}, train: { checkpoint } }: JobDefinition): Interval {
   const { everySecs, everySteps } = evaluate;
   if (everySecs !== undefined || everySteps !== undefined) return { secs: everySecs, steps: everySteps };
-  if (atSaves) return {};
   if (checkpoint?.everySteps !== undefined || checkpoint?.everySecs !== undefined)
     return { secs: checkpoint.everySecs, steps: checkpoint.everySteps };
   return { secs: EVERY_SECS };

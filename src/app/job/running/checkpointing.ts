@@ -44,8 +44,6 @@ export interface JobCheckpointsOptions {
   readonly onError: (error: unknown) => void;
   /** Returns the attempts of checkpoints that must not be removed, whatever their age. Default: none. */
   readonly pinned?: (() => Promise<readonly string[]>) | undefined;
-  /** Called after each save; default: none. */
-  readonly onSaved?: (() => void) | undefined;
 }
 
 export class JobCheckpoints {
@@ -99,10 +97,7 @@ export class JobCheckpoints {
       schedule,
       log,
       // A failed callback is not a failed save, which would be repeated.
-      onSaved: async (event) => {
-        task.onSaved?.();
-        if (onSave) await Promise.resolve(event).then(onSave).catch(onError);
-      },
+      onSaved: onSave && ((event) => Promise.resolve(event).then(onSave).catch(onError)),
     });
   }
 
@@ -174,7 +169,12 @@ export class JobCheckpoints {
 
   /** The newest checkpoint, after a save unless the current step is saved. In one process, between two steps. */
   async saved(): Promise<Manifest | undefined> {
-    if (this.#saves.savedStep !== this.#step) await this.#saves.save(this.#session, this.#step);
+    await this.#work.running;
+    if (this.#saves.savedStep !== this.#step) {
+      // By the schedule, whose interval then counts from this save.
+      this.#work.start();
+      await this.#work.running;
+    }
     return this.newest();
   }
 

@@ -85,13 +85,11 @@ export class JobServices implements AsyncDisposable {
         : undefined;
     if (isClustered && isChief) deciding?.checkWatched(job);
     const decisions = deciding && new deciding.JobDecisions(job, options);
-    let services: JobServices | undefined;
     const checkpoints =
       checkpoint && isChief
         ? new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, {
             ...options,
             pinned: decisions && (() => decisions.pinned()),
-            onSaved: () => services?.evaluation?.onSaved(),
           })
         : undefined;
     const modules: Modules = {
@@ -99,12 +97,11 @@ export class JobServices implements AsyncDisposable {
       evaluating: job.evaluate && !isClustered ? await import('../results/local-evaluation.js') : undefined,
     };
     const summarizing = summaryOp && isChief ? await import('../graph/summaries.js') : undefined;
-    services = new JobServices(job, options, modules, checkpoints, decisions, (writers) =>
+    return new JobServices(job, options, modules, checkpoints, decisions, (writers) =>
       summarizing && summaryOp
         ? summarizing.summaryHooks({ ...job.train.summaries, graph, summaryOp, dir, writers })
         : [],
     );
-    return services;
   }
 
   /** Makes what runs in the session of training. */

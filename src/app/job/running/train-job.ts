@@ -187,6 +187,7 @@ async function makeSteps(
     lastStep,
     first,
     step,
+    inProgress: () => services.evaluation?.inProgress,
     signal: stop,
     log,
     isStopRequested: () => isStopRequested || services.decisions?.stoppedAt !== undefined,

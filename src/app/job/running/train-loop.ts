@@ -17,6 +17,8 @@ import { stepOf } from './step-text.js';
 export interface TrainLoopOptions extends Pick<TrainOptions, 'lastStep' | 'inflight' | 'logEverySecs'> {
   /** The global step at the start. */
   readonly first: number;
+  /** What a step waits for before it begins; undefined: nothing. */
+  readonly inProgress: () => Promise<void> | undefined;
   /** Runs a training step. Fails with OUT_OF_RANGE at the end of the input. */
   readonly step: <const F extends Fetches>(fetches: F) => Promise<FetchResult<F>>;
   readonly signal: AbortSignal;
@@ -62,7 +64,13 @@ export async function trainLoop(
     }
   };
   const makeSteps = async () => {
-    while (step < lastStep && !signal.aborted && !isOver && !options.isStopRequested()) {
+    const isAllowed = () => step < lastStep && !signal.aborted && !isOver && !options.isStopRequested();
+    while (isAllowed()) {
+      const work = options.inProgress();
+      if (work) {
+        await work;
+        continue;
+      }
       const begun = performance.now();
       const made = await attempt();
       if (!made) {

@@ -172,6 +172,11 @@ export class ScheduledWork {
     else this.#arm();
   }
 
+  /** The work in progress; it never rejects. */
+  get running(): Promise<void> | undefined {
+    return this.#running;
+  }
+
   /** Stops the schedule; resolves when the work in progress has ended. */
   async stop(): Promise<void> {
     this.#isOn = false;
