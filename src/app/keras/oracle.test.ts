@@ -68,6 +68,18 @@ const cases: readonly Case[] = [
       }),
   },
   {
+    // Its validation uses the moving averages of the fused op.
+    name: 'images',
+    shape: [6, 6, 2],
+    classes: 3,
+    make: () =>
+      new Sequential([
+        layers.batchNorm({ name: 'norm' }),
+        layers.globalMaxPooling2d(),
+        layers.dense(3, { activation: 'softmax', name: 'last' }),
+      ]).compile({ optimizer: 'sgd', loss: 'sparseCategoricalCrossentropy', metrics: ['accuracy'] }),
+  },
+  {
     name: 'functional',
     shape: [5],
     classes: 2,

@@ -11,11 +11,12 @@ import { invalid } from '../../base/errors/errors.js';
 import type { OrNull } from '../../base/errors/null-options.js';
 import type { Names } from '../../base/errors/option-names.js';
 import type { Output } from '../graph/operation.js';
+import { size as sizeOf } from '../ops/arrays.js';
 import { asOutput, isOutputLike, type Operand } from '../ops/build.js';
 import { cond } from '../ops/control-flow.js';
 import { ones, zeros } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
-import { add, moments, mul, rsqrt, sub } from '../ops/math.js';
+import { add, cast, div, maximum, moments, mul, rsqrt, sub } from '../ops/math.js';
 import type { TensorLike } from '../tensor/tensor.js';
 import { GraphKeys } from '../variables/collections.js';
 import { type Initializer, onesInitializer, zerosInitializer } from '../variables/initializers.js';
@@ -36,10 +37,14 @@ export interface BatchNormOptions extends NormOptions {
   /** The initializer of the moving variance, or its initial value; default: ones. */
   readonly movingVarianceInitializer?: Initializer | TensorLike;
   /**
-   * TensorFlow's one-op form, for float32 images [batch, height, width, channels] only; it keeps the unbiased variance.
-   * Default: used where it is possible.
+   * TensorFlow's one-op form, for float32 images [batch, height, width, channels] only. Default: used where it is possible.
    */
   readonly fused?: boolean;
+  /**
+   * Which variance the fused form averages: that of the batch as a sample, as TensorFlow 1 does, or as the population, as
+   * Keras does. Default: `sample`.
+   */
+  readonly movingVariance?: 'sample' | 'population';
 }
 
 export const BATCH_NORM_NAMES: Names<BatchNormOptions> = {
@@ -49,6 +54,7 @@ export const BATCH_NORM_NAMES: Names<BatchNormOptions> = {
   movingMeanInitializer: true,
   movingVarianceInitializer: true,
   fused: true,
+  movingVariance: true,
 };
 
 interface Normalisation {
@@ -60,6 +66,7 @@ interface Normalisation {
   readonly movingVariance: Output;
   readonly epsilon: number;
   readonly training: TrainingFlag;
+  readonly isPopulation: boolean;
 }
 
 /** The layer's result, and the mean and variance it used. */
@@ -96,6 +103,7 @@ export function batchNorm(inputs: Operand, given: OrNull<BatchNormOptions> = {})
       movingVariance: movingVariance.toOutput(),
       epsilon,
       training,
+      isPopulation: options.movingVariance === 'population',
     };
     const [y, mean, variance] = (useFused(parts, options.fused) ? fusedForm : plainForm)(parts);
     if (training !== false) {
@@ -131,16 +139,20 @@ function choose(
 }
 
 function fusedForm(parts: Normalisation): Normalised {
-  const { x, gamma, beta, movingMean, movingVariance, epsilon, training } = parts;
-  const size = x.shape?.[3] as number;
-  const scale = gamma ?? ones([size]);
-  const offset = beta ?? zeros([size]);
+  const { x, gamma, beta, movingMean, movingVariance, epsilon, training, isPopulation } = parts;
+  const channels = x.shape?.[3] as number;
+  const scale = gamma ?? ones([channels]);
+  const offset = beta ?? zeros([channels]);
   return choose(
     training,
     () => {
       const none = zeros([0]);
       const made = raw.fusedBatchNormV3(x, scale, offset, none, none, { epsilon, isTraining: true });
-      return [made.y, made.batchMean, made.batchVariance];
+      return [
+        made.y,
+        made.batchMean,
+        isPopulation ? mul(made.batchVariance, populationFactor(x, channels)) : made.batchVariance,
+      ];
     },
     () => {
       const made = raw.fusedBatchNormV3(x, scale, offset, movingMean, movingVariance, {
@@ -150,6 +162,12 @@ function fusedForm(parts: Normalisation): Normalised {
       return [made.y, movingMean, movingVariance];
     },
   );
+}
+
+/** (n - 1) / n for n values of each channel: the variance of the population divided by that of the sample. */
+function populationFactor(x: Output, channels: number): Output {
+  const values = div(cast(sizeOf(x), 'float32'), channels);
+  return div(maximum(sub(values, 1), 1), values);
 }
 
 function plainForm(parts: Normalisation): Normalised {

@@ -130,7 +130,7 @@ export const batchNorm = (options: OrNull<Options<BatchNormOptions>> = {}): Laye
               hint: 'Use layerNorm, whose result does not depend on other steps.',
             },
           );
-        return buildBatchNorm(x as Output, { ...own, name, reuse, training });
+        return buildBatchNorm(x as Output, { movingVariance: 'population', ...own, name, reuse, training });
       },
     },
     { opensScope: true, ...PASSES },

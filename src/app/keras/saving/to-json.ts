@@ -15,7 +15,7 @@ type Json = Readonly<Record<string, unknown>>;
 type TensorType = Pick<Output, 'dtype' | 'shape'>;
 
 /** Changes no result. */
-const ONLY_HERE = ['unique', 'fused'];
+const ONLY_HERE = ['unique', 'fused', 'movingVariance'];
 
 export const modelJson = (network: Network, types: InputTypes, name: string): Json => ({
   module: 'keras.src.models.functional',

@@ -27,6 +27,15 @@ def conv_model(shape):
     ])
 
 
+def image_model(shape):
+    return keras.Sequential([
+        keras.Input(shape),
+        layers.BatchNormalization(name='norm'),
+        layers.GlobalMaxPooling2D(),
+        layers.Dense(3, activation='softmax', name='last'),
+    ])
+
+
 def functional_model(shape):
     x = keras.Input(shape)
     shared = layers.Dense(8, activation='tanh', name='shared')
@@ -49,6 +58,7 @@ CASES = {
     'masked': (masked_model, 'sparse_categorical_crossentropy', lambda: keras.optimizers.SGD()),
     'dense': (dense_model, 'sparse_categorical_crossentropy', lambda: keras.optimizers.Adam(0.01)),
     'conv': (conv_model, keras.losses.SparseCategoricalCrossentropy(from_logits=True), lambda: keras.optimizers.SGD(0.1, momentum=0.9)),
+    'images': (image_model, 'sparse_categorical_crossentropy', lambda: keras.optimizers.SGD()),
     'functional': (functional_model, 'binary_crossentropy', lambda: keras.optimizers.Adam()),
 }
 
