@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { described } from '../../../test/described.js';
 import { argMax, cast } from '../../tensorflow/ops/math.js';
 import { fromTensorSlices } from '../../training/input/dataset/sources.js';
-import { Input, layers, Sequential } from './index.js';
+import { callbacks, Input, layers, Sequential } from './index.js';
 
 const make = () =>
   new Sequential([Input({ shape: [2] }), layers.dense(3)]).compile({
@@ -42,6 +42,29 @@ test.each([
   const options = { optimizer: 'sgd', loss: 'mse', [option]: given } as never;
   expect(() => make().compile(options)).toThrow(
     described(new RegExp(`no ${option} '${given}'\\n.*Did you mean '${meant}'`, 's')),
+  );
+});
+
+test('one-hot labels of a loss of class numbers name the other loss', async () => {
+  await using model = make().compile({ optimizer: 'sgd', loss: 'sparseCategoricalCrossentropy' });
+  await expect(model.fit(x, [[0, 1, 0]], { verbose: false })).rejects.toThrow(
+    described(/labels of this loss are numbers of classes.*\[\?, 3\]\n.*'categoricalCrossentropy'/s),
+  );
+});
+
+test.each([
+  [() => callbacks.earlyStopping({ moniter: 'loss' } as never), 'earlyStopping', 'monitor'],
+  [() => callbacks.reduceLROnPlateau({ min_lr: 1 } as never), 'reduceLROnPlateau', 'minLr'],
+  [
+    () => callbacks.modelCheckpoint('{epoch}', { saveBestonly: true } as never),
+    'modelCheckpoint',
+    'saveBestOnly',
+  ],
+  [() => callbacks.csvLogger('a.csv', { seperator: ';' } as never), 'csvLogger', 'separator'],
+  [() => callbacks.lambdaCallback({ onEpochends: () => {} } as never), 'lambdaCallback', 'onEpochEnd'],
+])('a misspelled option of a callback is an error', (create, name, meant) => {
+  expect(create).toThrow(
+    described(new RegExp(`${name} has an unknown option.*Did you mean '${meant}'`, 's')),
   );
 });
 

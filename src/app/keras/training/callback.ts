@@ -1,5 +1,6 @@
 /** The interface of callbacks, and what those that watch a value have in common. */
 import { invalid } from '../../../base/errors/errors.js';
+import { checkNames, type Names } from '../../../base/errors/option-names.js';
 import type { Tensor, TensorLike } from '../../../tensorflow/tensor/tensor.js';
 import { isBetter, type Mode, modeOf } from '../../../training/train/hooks/metric-comparison.js';
 import type { MaybePromise } from '../../../training/train/hooks/session-run-hook.js';
@@ -47,6 +48,12 @@ export interface MonitorOptions {
   /** Whether lower or higher is better; default: `max` for accuracies, AUC, precision, recall and topK, else `min`. */
   readonly mode?: 'min' | 'max';
 }
+
+export const MONITOR_NAMES: Names<MonitorOptions> = { monitor: true, minDelta: true, mode: true };
+
+/** Rejects misspelled options. */
+export const checkCallback = <O extends object>(name: string, given: O, known: Names<O>): void =>
+  checkNames(given, known, (option) => `${name} has an unknown option '${option}'`);
 
 /** What is watched, and its best value. */
 export class Monitor {

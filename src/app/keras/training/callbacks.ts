@@ -2,7 +2,7 @@
 import { invalid } from '../../../base/errors/errors.js';
 import type { Tensor } from '../../../tensorflow/tensor/tensor.js';
 import { NO_VALUES, nextValue } from '../../../training/train/hooks/metric-comparison.js';
-import { type FitCallback, Monitor, type MonitorOptions } from './callback.js';
+import { checkCallback, type FitCallback, MONITOR_NAMES, Monitor, type MonitorOptions } from './callback.js';
 
 export type { FitCallback, FitControl, FittedModel, Logs, MonitorOptions } from './callback.js';
 export {
@@ -14,10 +14,16 @@ export {
 } from './file-callbacks.js';
 
 /** A callback of functions. */
-export const lambdaCallback = (functions: Omit<FitCallback, 'inJob'>): FitCallback => ({
-  ...functions,
-  inJob: 'callbacks of the job',
-});
+export function lambdaCallback(functions: Omit<FitCallback, 'inJob'>): FitCallback {
+  checkCallback('lambdaCallback', functions, {
+    onTrainBegin: true,
+    onEpochBegin: true,
+    onBatchEnd: true,
+    onEpochEnd: true,
+    onTrainEnd: true,
+  });
+  return { ...functions, inJob: 'callbacks of the job' };
+}
 
 export interface FitEarlyStoppingOptions extends MonitorOptions {
   /** Epochs in a row without an improvement after which training ends; 0 is the same as 1. Default: 0. */
@@ -32,6 +38,13 @@ export interface FitEarlyStoppingOptions extends MonitorOptions {
 
 /** Ends training when a value has stopped improving. */
 export function earlyStopping(options: FitEarlyStoppingOptions = {}): FitCallback {
+  checkCallback('earlyStopping', options, {
+    ...MONITOR_NAMES,
+    patience: true,
+    baseline: true,
+    restoreBestWeights: true,
+    startFromEpoch: true,
+  });
   const { patience = 0, baseline, restoreBestWeights = false, startFromEpoch = 0 } = options;
   const monitor = new Monitor(options);
   const rule = { mode: monitor.mode, minDelta: monitor.minDelta, patience };
@@ -71,6 +84,13 @@ export interface ReduceLROnPlateauOptions extends MonitorOptions {
 
 /** Reduces the learning rate when a value has stopped improving. */
 export function reduceLROnPlateau(options: ReduceLROnPlateauOptions = {}): FitCallback {
+  checkCallback('reduceLROnPlateau', options, {
+    ...MONITOR_NAMES,
+    factor: true,
+    patience: true,
+    cooldown: true,
+    minLr: true,
+  });
   const { factor = 0.1, patience = 10, cooldown = 0, minLr = 0 } = options;
   if (!(factor > 0 && factor < 1))
     throw invalid(`factor of reduceLROnPlateau must be between 0 and 1; it is ${factor}`);

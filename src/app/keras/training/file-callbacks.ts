@@ -4,7 +4,14 @@ import { dirname, join } from 'node:path';
 import { invalid } from '../../../base/errors/errors.js';
 import { makeDirectory } from '../../../base/files/directories.js';
 import { FileWriter } from '../../../tensorflow/summary/file-writer.js';
-import { type FitCallback, type Logs, Monitor, type MonitorOptions } from './callback.js';
+import {
+  checkCallback,
+  type FitCallback,
+  type Logs,
+  MONITOR_NAMES,
+  Monitor,
+  type MonitorOptions,
+} from './callback.js';
 
 export interface ModelCheckpointOptions extends MonitorOptions {
   /** Whether only epochs are saved that are better than all earlier ones. Default: false. */
@@ -18,6 +25,7 @@ export interface ModelCheckpointOptions extends MonitorOptions {
  * value of it. A model is never saved over another: its path must contain `{epoch}`, unless only weights are saved.
  */
 export function modelCheckpoint(path: string, options: ModelCheckpointOptions = {}): FitCallback {
+  checkCallback('modelCheckpoint', options, { ...MONITOR_NAMES, saveBestOnly: true, saveWeightsOnly: true });
   const { saveBestOnly = false, saveWeightsOnly = false } = options;
   if (!saveWeightsOnly && !path.includes('{epoch}'))
     throw invalid(`modelCheckpoint('${path}') would save every model to the same directory`, {
@@ -54,10 +62,9 @@ export interface CSVLoggerOptions {
 }
 
 /** Writes a line of the values of each epoch. */
-export function csvLogger(
-  file: string,
-  { separator = ',', append = false }: CSVLoggerOptions = {},
-): FitCallback {
+export function csvLogger(file: string, options: CSVLoggerOptions = {}): FitCallback {
+  checkCallback('csvLogger', options, { separator: true, append: true });
+  const { separator = ',', append = false } = options;
   let columns: readonly string[] | undefined;
   return {
     inJob: 'shoal run --json, whose events have the values',

@@ -1,5 +1,6 @@
 /** Losses by the names of Keras: the loss of each example, or of each of its steps. */
 
+import { invalid } from '../../../base/errors/errors.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
 import { checkSameShape } from '../../../tensorflow/layers/losses/weighted.js';
 import { expandDims, squeeze } from '../../../tensorflow/ops/arrays.js';
@@ -146,7 +147,16 @@ function matching(labels: Output, predictions: Output): Output {
 /** Numbers of classes: one axis less than the predictions. */
 export const classNumbers = (labels: Output, predictions: Output): Output => {
   const y = cast(labels, 'int64');
-  return y.rank !== null && y.rank === predictions.rank ? squeeze(y, [-1]) : y;
+  if (y.rank === null || y.rank !== predictions.rank) return y;
+  const width = y.shape?.at(-1) ?? 1;
+  if (width !== 1)
+    throw invalid(
+      `The labels of this loss are numbers of classes, but they have shape [${y.shape?.map((n) => n ?? '?').join(', ')}]`,
+      {
+        hint: "Labels with one number for each class, such as one-hot vectors, are those of 'categoricalCrossentropy'.",
+      },
+    );
+  return squeeze(y, [-1]);
 };
 
 /**
