@@ -89,6 +89,34 @@ test('a job has several outputs, with a loss and a weight for each', async () =>
   await model.close();
 });
 
+test('a job begins with the weights of a model that were saved', async () => {
+  const make = () =>
+    new Sequential([Input({ shape: [2] }), layers.dense(4, { activation: 'relu' }), layers.dense(1)]).compile(
+      {
+        optimizer: 'adam',
+        loss: 'mse',
+      },
+    );
+  await using model = make();
+  await model.saveWeights(join(dir, 'pretrained'));
+  const { loss } = await model.evaluate(x, sums);
+  const options = {
+    name: 'pretrained',
+    input: () => ({ x: constant(x), y: constant(sums) }),
+    train: { lastStep: 1 },
+  };
+  const job = make().toJob({ ...options, initialWeights: join(dir, 'pretrained') });
+  expect((await runInProcess(defineJob(job), { dir })).loss).toBeCloseTo(loss!, 5);
+  const other = new Sequential([Input({ shape: [2] }), layers.dense(1)]).compile({
+    optimizer: 'adam',
+    loss: 'mse',
+  });
+  const wrong = other.toJob({ ...options, initialWeights: join(dir, 'pretrained') });
+  await expect(runInProcess(defineJob(wrong), { dir: join(dir, 'wrong') })).rejects.toThrow(
+    /'dense\/kernel' is float32 \[2, 1\], but .* \[2, 4\]/,
+  );
+});
+
 test('x of a batch is the only input of a model, whatever its name is', async () => {
   const make = () =>
     new Sequential([

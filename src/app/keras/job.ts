@@ -8,6 +8,8 @@ import type { Operand } from '../../tensorflow/ops/build.js';
 import { constant } from '../../tensorflow/ops/creation.js';
 import { mul } from '../../tensorflow/ops/math.js';
 import type { TensorLike } from '../../tensorflow/tensor/tensor.js';
+import { globalVariables } from '../../tensorflow/variables/variable-scope.js';
+import { initFromCheckpoint, nameInCheckpoint } from '../../tensorflow/variables/warm-start.js';
 import type { Dataset } from '../../training/input/dataset/dataset.js';
 import { fromTensorSlices } from '../../training/input/dataset/sources.js';
 import type {
@@ -49,6 +51,8 @@ export interface FitJobOptions {
   readonly stepsPerEpoch?: number;
   /** The weight of each class by its number, for a model with one output. Default: 1. */
   readonly classWeight?: ClassWeight;
+  /** A checkpoint with the values that the weights begin with, such as one of `saveWeights`. Default: none. */
+  readonly initialWeights?: string;
   /** Arrays to evaluate; or use `evaluate: { input }`. Default: none. */
   readonly validationData?: readonly [x: Examples, y: Labels, sampleWeight?: TensorLike];
 }
@@ -94,8 +98,8 @@ export function jobOf<I extends LabeledInput, P extends JobParams>(
   given: ModelJobOptions<I, P>,
 ): JobOptions<I, ModelOutputs, P> {
   refuseFitOptions(given);
-  const { epochs, stepsPerEpoch, classWeight, validationData, ...options } = given as ModelJobOptions<I, P> &
-    FitJobOptions;
+  const { epochs, stepsPerEpoch, classWeight, initialWeights, validationData, ...options } =
+    given as ModelJobOptions<I, P> & FitJobOptions;
   if (classWeight && compiled.outputs.length > 1)
     throw invalid('classWeight is for models with one output; input may return sampleWeight');
   const evaluated = new WeakMap<Graph, Evaluated>();
@@ -110,7 +114,8 @@ export function jobOf<I extends LabeledInput, P extends JobParams>(
     ...(seed === undefined ? {} : { seed }),
     model: ({ input, training }) => {
       const { labels, inputs } = partsOf(compiled, input as Readonly<Record<string, Output>>);
-      const build = () => network.build(inputs, { training });
+      const build = () =>
+        withValues(training ? initialWeights : undefined, () => network.build(inputs, { training }));
       if (!training) {
         const parts = modelParts(compiled, build(), labels);
         evaluated.set(parts.loss.graph, { parts, labels });
@@ -145,6 +150,18 @@ export function jobOf<I extends LabeledInput, P extends JobParams>(
       } as EvaluateOptions<I, ModelOutputs, P>,
     }),
   };
+}
+
+/** What is built has variables that begin with the values of a checkpoint. */
+function withValues<T>(checkpoint: string | undefined, build: () => T): T {
+  const before = new Set(globalVariables());
+  const built = build();
+  if (checkpoint === undefined) return built;
+  const names = globalVariables()
+    .filter((variable) => !before.has(variable))
+    .map(nameInCheckpoint);
+  initFromCheckpoint(checkpoint, Object.fromEntries(names.map((name) => [name, name])));
+  return built;
 }
 
 function outputsOf(network: Network, predictions: readonly Output[]): ModelOutputs {
@@ -211,7 +228,7 @@ function refuseFitOptions(given: object): void {
     'engine',
     'seed',
   ];
-  const known = [...job, 'epochs', 'stepsPerEpoch', 'classWeight', 'validationData'];
+  const known = [...job, 'epochs', 'stepsPerEpoch', 'classWeight', 'initialWeights', 'validationData'];
   checkNames(
     given,
     Object.fromEntries(known.map((name) => [name, true])),

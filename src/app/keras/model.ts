@@ -324,7 +324,7 @@ export class Model<const R extends ModelResults = SymbolicTensor> implements Asy
   /**
    * The options of a job that trains this model: `defineJob(model.toJob({ name, input, train }))`. Its input has the
    * inputs of the model by name (default: `x`), the labels `y`, or `y/NAME` of several outputs, and optionally
-   * `sampleWeight`. The job begins with new weights.
+   * `sampleWeight`. The job begins with new weights, or with those of a checkpoint, `initialWeights`.
    */
   toJob<I extends LabeledInput, P extends JobParams = Record<never, never>>(
     options: ModelJobOptions<I, P>,
