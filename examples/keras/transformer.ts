@@ -20,6 +20,7 @@ class Positions extends tf.keras.Layer {
 }
 
 // #endregion
+// #region model
 const block = (x: Tensor): Tensor => {
   const attended = layers.multiHeadAttention(2, SIZE / 2, { dropout: 0.05 }).apply([x, x]);
   const first = layers.layerNorm().apply(layers.add().apply([x, attended]));
@@ -38,6 +39,7 @@ export const model = new tf.keras.Model({ inputs: tokens, outputs, seed: 1 }).co
   loss: 'binaryCrossentropy',
   metrics: ['accuracy', 'auc'],
 });
+// #endregion
 
 /** Half of the sequences are made of a half and its mirror image. */
 const sequences = () => {
