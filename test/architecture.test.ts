@@ -78,7 +78,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
   'training/input': ['dataset', 'files', 'queues', 'leases'],
   'training/train': ['recovery', 'task', 'checkpoints', 'leases', 'hooks', 'core', 'sessions', 'evaluation'],
   'training/saved-model': ['signatures', 'variables', 'graph', 'writing'],
-  'app/page': ['state.ts', 'record', 'view', 'serve'],
+  'app/page': ['state.ts', 'model', 'record', 'view', 'serve'],
   'app/job': ['definition', 'graph', 'directory', 'results', 'running'],
   'app/serving': [
     'status.ts',

@@ -7,22 +7,30 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { buildPage } from '../../scripts/dev/page.mjs';
 import { readClusterFile } from '../../src/app/job/launcher/cluster-file.js';
 import { pageCode } from '../../src/app/page/serve/access.js';
+import { encodeExample, TFRecordWriter } from '../../src/tensorflow/formats/index.js';
 import { type ShoalProcess, shoal, startShoal } from '../cli/shoal-process.js';
 import { openBrowser, openPage } from './browser.js';
 
 const JOB = `
   import { defineJob, tf } from 'shoal';
+  const FEATURES = { x: tf.fixedLenFeature([], 'float32') };
   export default defineJob({
     name: 'seen',
-    input: () => ({ x: tf.constant([1, 2, 3]) }),
+    input: () => tf.data.tfRecord('points.tfrecord').repeat().batch(10).parseExample(FEATURES),
     model({ input }) {
-      const w = tf.variable('w', { shape: [1000], initializer: tf.zerosInitializer() });
       const b = tf.variable('b', { shape: [10], initializer: tf.zerosInitializer() });
-      const loss = w.mean().add(b.mean()).sub(input.x.mean()).square();
+      const code = tf.variableScope('encoder', () => {
+        const large = tf.variable('large', { shape: [400_000], initializer: tf.zerosInitializer() });
+        return large.mean().square();
+      });
+      const loss = code.add(b.mean()).sub(input.x.mean()).square();
       tf.summary.scalar('bias', b.mean());
-      return { loss, optimizer: tf.train.sgd(0.01) };
+      tf.summary.histogram('inputs', input.x);
+      tf.summary.text('note', tf.constant(['<img src=x onerror="window.hacked=1">']));
+      return { loss, optimizer: tf.train.sgd(0.01), outputs: { code: input.x.add(b.mean()) } };
     },
-    train: { lastStep: 1e9, checkpoint: { everySecs: 10 }, summaries: { everySteps: 10 } },
+    train: { lastStep: 1e9, input: 'shards', checkpoint: { everySecs: 10 }, summaries: { everySteps: 10 } },
+    export: { everySecs: 15, publish: ['127.0.0.1:1'] },
   });`;
 
 let scratch: string;
@@ -32,6 +40,9 @@ let launcher: ShoalProcess;
 beforeAll(async () => {
   scratch = mkdtempSync(join(tmpdir(), 'shoal-page-'));
   writeFileSync(join(scratch, 'job.ts'), JOB);
+  const records = new TFRecordWriter(join(scratch, 'points.tfrecord'));
+  for (let i = 0; i < 1000; i++) await records.write(encodeExample({ x: Float32Array.of(i / 1000) }));
+  await records.close();
   await buildPage();
   browser = await openBrowser();
   launcher = startShoal(['run', 'job.ts', '--ps', '2', '--workers', '1', '--wipe'], { cwd: scratch });
@@ -85,6 +96,18 @@ test('a ps is killed and loses its disk: the page shows the loss, the recovery a
   await until('a live curve', async () => ((await latest()) !== before ? true : undefined));
   await page.locator('#checkpoints .copy.good').first().waitFor();
 
+  const text = (id: string) => page.locator(`#${id}`).textContent();
+  await page.locator('#model').scrollIntoViewIfNeeded();
+  await page.getByText(/ps\/\d holds (9\d|100\.0) % of the bytes of the variables/).waitFor();
+  await page.getByRole('button', { name: 'encoder', exact: true }).click();
+  await page.getByRole('img', { name: /^How tensors flow in encoder: .*large/ }).waitFor();
+  expect(await text('input')).toMatch(/Records consumed\s*[\d,]+/);
+  await page.locator('#histograms').scrollIntoViewIfNeeded();
+  await page.getByRole('img', { name: /^Distribution of inputs\./ }).waitFor();
+  await page.locator('#histograms').getByText('onerror').waitFor();
+  expect(await page.evaluate('window.hacked')).toBeUndefined();
+  await page.locator('#exports .servers').first().getByText('127.0.0.1:1 waiting').waitFor();
+
   const pids = [...launcher.output.stdout.matchAll(/ps 1 is process (\d+)/g)].map(([, pid]) => Number(pid));
   process.kill(pids.at(-1)!, 'SIGKILL');
   const timeline = page.locator('#timeline');
@@ -95,7 +118,7 @@ test('a ps is killed and loses its disk: the page shows the loss, the recovery a
   await timeline
     .getByText(/trains again after .*lost \/job:ps\/task:1/)
     .first()
-    .waitFor();
+    .waitFor({ timeout: 120_000 });
   await page.locator('#tasks tr', { hasText: 'ps 1' }).locator('.state.alive').waitFor();
   const after = await stepOn(page);
   await until('steps after the recovery', async () => ((await stepOn(page)) > after ? true : undefined));
@@ -119,6 +142,11 @@ test('a job that has ended is shown from its directory', async () => {
       .first()
       .waitFor();
     await page.locator('#checkpoints .copy.good').first().waitFor();
+    await page.locator('#exports td').first().waitFor();
+    await page.locator('#model').scrollIntoViewIfNeeded();
+    await page.getByText(/ps\/\d holds (9\d|100\.0) % of the bytes/).waitFor();
+    await page.locator('#histograms').scrollIntoViewIfNeeded();
+    await page.getByRole('img', { name: /^Distribution of inputs\./ }).waitFor();
     expect(complaints).toEqual([]);
   } finally {
     shown.child.kill('SIGINT');

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Access } from '../../src/app/page/serve/access.js';
 import { PageServer } from '../../src/app/page/serve/page-server.js';
-import type { PageEvent, PageState, TaskState } from '../../src/app/page/state.js';
+import type { PageEvent, PageModel, PageState, PageSummaries, TaskState } from '../../src/app/page/state.js';
 import type { PageSource } from '../../src/app/page/view/page-source.js';
 
 const BEGUN = Date.now() - 600_000;
@@ -24,6 +24,7 @@ export function fakeTask(task: string, changes: Partial<TaskState> = {}): TaskSt
       ...{ residentBytes: 251e6, cpuSeconds: 12, sentBytes: 3e6, receivedBytes: 2e6, ownSteps: 3000 },
       ...{ stepsPerSecond: trains ? 5.2 : null, globalStepsPerSecond: trains ? 10.1 : null },
       ...{ loss: trains ? 0.25 : null, nativeCalls: 1, leasesHeld: 2, leasedRecords: 1200 },
+      ...{ trafficPerSecond: task.includes('ps') ? 4e5 : 2e5, recordsPerSecond: trains ? 40 : null },
     },
     curves: trains
       ? [
@@ -92,11 +93,85 @@ export function fakeState(changes: Partial<PageState> = {}): PageState {
         ],
       },
     ],
+    runs: [],
+    input: {
+      ...{ epoch: 2, epochs: 10, records: 60_000, shards: 60, unleasedShards: 20, returned: 1 },
+      ...{ consumed: 158_000, leases: 4, leasedRecords: 2400, holders: 2, waiting: 0 },
+    },
+    exports: [
+      {
+        ...{ version: '1795118356', task: '/job:worker/task:0', path: '/data/mnist/export/1795118356' },
+        ...{ step: 5000, at: BEGUN + 200_000, ms: 400, bytes: 3.2e6 },
+        publications: [
+          { server: '10.0.0.8:8502', state: 'published', at: BEGUN + 201_000, text: '' },
+          { server: '10.0.0.9:8502', state: 'waiting', at: BEGUN + 201_000, text: 'it does not answer' },
+        ],
+      },
+    ],
     configuration: [
       ['job', 'mnist'],
       ['engine', 'direct'],
       ['train.lastStep', '10000'],
     ],
+    ...changes,
+  };
+}
+
+export function fakeModel(changes: Partial<PageModel> = {}): PageModel {
+  const part = { ops: 40, variables: 2, bytes: 3.1e6, tasks: ['ps/0', 'ps/1', 'worker/0'] };
+  const unit = (name: string, kind: 'module' | 'op' | 'variable', text: string, shape: string) => ({
+    ...{ name, kind, text, shape },
+  });
+  return {
+    ops: 358,
+    modules: [
+      {
+        ...{ ...part, path: '', ops: 358 },
+        units: [
+          unit('Placeholder', 'op', 'Placeholder', '[?, 784]'),
+          unit('dense1', 'module', '', '[?, 256]'),
+          unit('logits', 'module', '', '[?, 10]'),
+        ],
+        edges: [
+          [0, 1],
+          [1, 2],
+        ],
+      },
+      {
+        ...{ ...part, path: 'dense1' },
+        units: [
+          unit('dense1/kernel', 'variable', '', '[784, 256]'),
+          unit('dense1/MatMul', 'op', 'MatMul', '[?, 256]'),
+        ],
+        edges: [[0, 1]],
+      },
+      { ...part, path: 'logits', units: [], edges: [] },
+    ],
+    moreModules: 3,
+    variables: [
+      { name: 'dense1/kernel', dtype: 'float32', shape: '[784, 256]', bytes: 802_816, task: 'ps/1' },
+      { name: 'logits/kernel', dtype: 'float32', shape: '[256, 10]', bytes: 10_240, task: 'ps/0' },
+    ],
+    moreVariables: 4,
+    placement: [
+      { task: 'ps/0', variables: 3, bytes: 300_000 },
+      { task: 'ps/1', variables: 3, bytes: 3e6 },
+    ],
+    ...changes,
+  };
+}
+
+export function fakeSummaries(changes: Partial<PageSummaries> = {}): PageSummaries {
+  const columns = Array.from({ length: 40 }, (_, i) => {
+    const width = 3 - i / 20;
+    const parts = Array.from({ length: 24 }, (_, j) => Math.round(160 * Math.exp(-(((j - 11.5) / 5) ** 2))));
+    return { at: BEGUN + i * 1000, step: i * 10, least: -width, most: width, mean: 0, parts };
+  });
+  const task = '/job:worker/task:0';
+  return {
+    histograms: [{ name: 'dense1/activations', task, columns }],
+    texts: [{ name: 'notes', task, at: BEGUN, step: 10, text: 'a text summary' }],
+    version: '1',
     ...changes,
   };
 }
@@ -108,6 +183,8 @@ export class FakeCluster implements PageSource, AsyncDisposable {
     if (!this.#pages.serve(request, response, () => {})) response.writeHead(404).end();
   });
   #state: PageState;
+  shownModel: PageModel | null = fakeModel();
+  shownSummaries = fakeSummaries();
   lines: readonly string[] = ['step 6000 of 10000', 'saved model.ckpt-600'];
 
   constructor(state: PageState) {
@@ -145,6 +222,14 @@ export class FakeCluster implements PageSource, AsyncDisposable {
       text: `${task}: ${text}`,
     }));
     return { lines: lines.filter(({ number }) => number > after), dropped: false };
+  }
+
+  async model(): Promise<PageModel | null> {
+    return this.shownModel;
+  }
+
+  async summaries(): Promise<PageSummaries> {
+    return this.shownSummaries;
   }
 
   /** Sends an update. */

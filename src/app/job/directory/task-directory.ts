@@ -21,6 +21,9 @@ export const localDirectory = (home: string): string => taskDirectory(home, 'wor
 /** The directory of the exports of a task; `directory` is that of the job's options. */
 export const exportsIn = (taskDir: string, directory = 'export'): string => resolve(taskDir, directory);
 
+/** The directory, in that of the exports, of those that an evaluator makes of its best checkpoints. */
+export const BEST_EXPORTS = 'best';
+
 /** The directory of the event files of an evaluator. */
 export const evaluationsIn = (taskDir: string): string => join(taskDir, 'eval');
 

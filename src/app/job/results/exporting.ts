@@ -35,11 +35,10 @@ import type { Server } from '../../../training/train/task/server.js';
 import type { TrainingRunner } from '../../../training/train/task/training-runner.js';
 import type { ExportOptions, JobDefinition } from '../definition/define-job.js';
 import type { LoopResult } from '../definition/job-result.js';
-import { exportsIn } from '../directory/task-directory.js';
+import { BEST_EXPORTS, exportsIn } from '../directory/task-directory.js';
 import { buildServingGraph } from '../graph/serving-graph.js';
 import { JobPublishing } from './publishing.js';
 
-const BEST = 'best';
 const KEEP = 5;
 
 export interface ExportRequest {
@@ -133,7 +132,11 @@ export class JobExports {
     checkServing(job, training.session.graph, training.log);
     const { session, log } = training;
     if (options.publish !== undefined)
-      this.#publishing = new JobPublishing(options.publish, { log, task: session.server?.task.task });
+      this.#publishing = new JobPublishing(options.publish, {
+        log,
+        task: session.server?.task.task,
+        onState: (change) => session.server?.metrics.emit({ type: 'published', ...change }),
+      });
   }
 
   begin(step: number): void {
@@ -264,7 +267,7 @@ export class BestExports {
     this.#job = job;
     this.#policy = policy;
     this.#session = training.session;
-    this.#directory = join(exportsIn(training.dir, job.export?.directory), BEST);
+    this.#directory = join(exportsIn(training.dir, job.export?.directory), BEST_EXPORTS);
     this.#log = training.log;
     checkServing(job, training.session.graph, training.log);
   }

@@ -10,6 +10,7 @@ import { describeError, isShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
 import { loadTls, type Security, tokenSecurity } from '../../../distributed/cluster/spec/security.js';
 import type { TaskId } from '../../../distributed/cluster/spec/task-id.js';
+import type { PublishState } from '../../../training/train/task/training-events.js';
 import { publishVersion, type ReadVersion, readVersion } from '../../serving/publish/publish.js';
 import type { TargetResult } from '../../serving/publish/targets.js';
 import type { PublishingOptions } from '../definition/publishing-options.js';
@@ -19,6 +20,16 @@ export interface PublishingParts {
   /** The task whose certificate is used; default: an operator's. */
   readonly task?: TaskId | undefined;
   readonly env?: NodeJS.ProcessEnv;
+  /** Called when the state of an export at a serving process changes; default: none. */
+  readonly onState?: (change: PublishChange) => void;
+}
+
+export interface PublishChange {
+  readonly path: string;
+  readonly step: number;
+  readonly server: string;
+  readonly state: PublishState;
+  readonly text: string;
 }
 
 interface Export {
@@ -36,6 +47,7 @@ const MAX_FAILURES = 3;
 export class JobPublishing {
   readonly #options: PublishingOptions;
   readonly #log: Log;
+  readonly #onState: PublishingParts['onState'];
   readonly #security: Security;
   readonly #stop = new AbortController();
   #newest: Export | undefined;
@@ -48,10 +60,11 @@ export class JobPublishing {
   /** Throws if the credentials are missing or wrong. Called before training. */
   constructor(
     options: readonly string[] | PublishingOptions,
-    { log, task, env = process.env }: PublishingParts,
+    { log, task, env = process.env, onState }: PublishingParts,
   ) {
     this.#options = 'to' in options ? options : { to: options };
     this.#log = log;
+    this.#onState = onState;
     const certs = this.#options.certs ?? env.SHOAL_PUBLISH_CERTS;
     const token = env.SHOAL_PUBLISH_TOKEN;
     if (certs) this.#security = loadTls(certs, task ?? 'operator');
@@ -105,13 +118,14 @@ export class JobPublishing {
   /** To all at once, then to each that was absent. */
   async #publishAll(one: Export, replaced: AbortSignal): Promise<void> {
     const started = performance.now();
+    this.#setState(one, this.#options.to, 'publishing');
     const first = await this.#insist(one, this.#options.to, replaced);
     if (!first) return;
     const absent = first.filter(({ outcome }) => outcome.kind === 'absent').map(({ address }) => address);
     this.#lacking = absent;
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
     const count = first.filter(hasVersion).length;
-    for (const result of first) this.#reportRefusal(one, result);
+    for (const result of first) this.#reportResult(one, result);
     if (count > 0)
       this.#log(
         `published step ${one.step} to ${count} serving process${count === 1 ? '' : 'es'} in ${seconds} s`,
@@ -130,16 +144,25 @@ export class JobPublishing {
       if (result.outcome.kind === 'absent') continue;
       this.#lacking = this.#lacking.filter((other) => other !== address);
       if (hasVersion(result)) this.#log(`${address} is back and has step ${one.step}`);
-      this.#reportRefusal(one, result);
+      this.#reportResult(one, result);
       return;
     }
   }
 
   /** A process that has rolled the version back, or has a newer one, keeps what it has. */
-  #reportRefusal({ step }: Export, { address, outcome }: TargetResult): void {
+  #reportResult(one: Export, result: TargetResult): void {
+    const { step } = one;
+    const { address, outcome } = result;
+    if (outcome.kind === 'absent') this.#setState(one, [address], 'waiting', 'it does not answer');
+    else if (hasVersion(result)) this.#setState(one, [address], 'published');
     if (outcome.kind !== 'settled' || outcome.why === 'has') return;
     const why = outcome.why === 'withdrawn' ? 'it was rolled back there' : 'a newer version is there';
+    this.#setState(one, [address], 'refused', why);
     this.#log(`${address} does not take step ${step}: ${why}`, 'warn');
+  }
+
+  #setState({ path, step }: Export, servers: readonly string[], state: PublishState, text = ''): void {
+    for (const server of servers) this.#onState?.({ path, step, server, state, text });
   }
 
   /** Undefined if there is a newer export, or if it was given up. */
@@ -171,6 +194,7 @@ export class JobPublishing {
         const isLast = failures >= MAX_FAILURES || isShoalError(error, 'SHOAL_FORBIDDEN');
         const what = isLast ? 'training continues, the next export is published' : 'it is tried again';
         this.#log(`publishing step ${one.step} failed: ${describeError(error)}; ${what}`, 'error');
+        this.#setState(one, to, isLast ? 'failed' : 'publishing', describeError(error));
         if (isLast) return undefined;
         await sleep(backoffMs(failures - 1, RETRY), replaced).catch(() => {});
         if (replaced.aborted) return undefined;

@@ -4,6 +4,7 @@
  * the chief save. After SIGTERM the others wait for the task to be started again: see preemption.ts.
  */
 
+import { join } from 'node:path';
 import { describeError, isShoalError, ShoalError } from '../../../base/errors/errors.js';
 import { EXIT, exitCodeOf } from '../../../base/errors/exit-codes.js';
 import type { Log } from '../../../base/text/log.js';
@@ -12,12 +13,13 @@ import { replicaDeviceSetter } from '../../../distributed/cluster/spec/device-se
 import { type Security, securityOf } from '../../../distributed/cluster/spec/security.js';
 import { parseTaskId, type TaskId, trains } from '../../../distributed/cluster/spec/task-id.js';
 import { logLoss } from '../../../distributed/cluster/task/log-loss.js';
+import type { Graph } from '../../../tensorflow/graph/graph.js';
 import { configured, Server } from '../../../training/train/task/server.js';
 import { TaskPage } from '../../page/task-page.js';
 import type { JobDefinition } from '../definition/define-job.js';
 import type { JobResult } from '../definition/job-result.js';
 import { EndedJobWatch, isAlone } from '../directory/ended-job.js';
-import { blobsIn } from '../directory/task-directory.js';
+import { BEST_EXPORTS, blobsIn, exportsIn } from '../directory/task-directory.js';
 import { buildTrainingGraph } from '../graph/training-graph.js';
 import { evaluateJob } from '../results/evaluation.js';
 import { describeConfiguration } from './describe-configuration.js';
@@ -62,6 +64,7 @@ async function runRole(job: JobDefinition, given: RunTaskOptions): Promise<numbe
     spec: config.spec,
     security,
     blobRoot,
+    exportDirectories: exportsOf(job, given.dir),
     lastStep: job.train.lastStep,
     configuration: describeConfiguration(job, config),
   });
@@ -88,7 +91,8 @@ async function runRole(job: JobDefinition, given: RunTaskOptions): Promise<numbe
     };
     if (role === 'evaluator') return await evaluateJob(server, job, { ...options, onStep });
     const onSummary = page.recorder.summary.bind(page.recorder);
-    return await train(server, job, options, { onStep, onSummary }).catch(async (error: unknown) => {
+    const onGraph = (graph: Graph) => page.showGraph(graph);
+    return await train(server, job, options, { onStep, onSummary, onGraph }).catch(async (error: unknown) => {
       // After the end of training only what follows it has failed, such as a callback.
       if (!server.checkpoints.lastSteps.isOver) await server.finished.reportStopped('failed');
       throw error;
@@ -123,11 +127,16 @@ async function train(
   server: Server,
   job: JobDefinition,
   { signal, log, config, dir, reportsOutputs }: RunTaskOptions,
-  { onStep, onSummary }: Required<Pick<TrainJobOptions, 'onStep' | 'onSummary'>>,
+  {
+    onStep,
+    onSummary,
+    onGraph,
+  }: Required<Pick<TrainJobOptions, 'onStep' | 'onSummary'>> & { readonly onGraph: (graph: Graph) => void },
 ): Promise<number> {
   const workerDevice = config.task;
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice });
   const parts = buildTrainingGraph(job, { device, workerDevice, ...replicaOf(config, job) });
+  onGraph(parts.graph);
   let result: JobResult;
   let hasStarted = false;
   using ended = await EndedJobWatch.begin(job, { server, dir, log });
@@ -179,6 +188,13 @@ async function train(
 async function announceStop({ finished, task }: Server, signal: AbortSignal): Promise<void> {
   if (!isPreempted(signal)) await finished.reportStopped('interrupted');
   else if (task.isListed(task.task)) await finished.reportReturning();
+}
+
+/** Those of the chief, and the best ones of the evaluator. */
+function exportsOf({ export: options }: JobDefinition, dir: string): readonly string[] {
+  if (!options) return [];
+  const directory = exportsIn(dir, options.directory);
+  return [directory, join(directory, BEST_EXPORTS)];
 }
 
 /** The index of this worker and their number; a task of the job `chief` is first. */

@@ -102,7 +102,7 @@ export function Checkpoints() {
                 {checkpoints.map(({ name, attempt }, i) => (
                   <option key={attempt} value={attempt}>
                     {name}
-                    {i === 0 ? ' (newest)' : ''}
+                    {i === 0 && state.value!.runs.length === 0 ? ' (newest)' : ''}
                   </option>
                 ))}
               </select>

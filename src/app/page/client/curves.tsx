@@ -2,25 +2,18 @@
 import { computed, signal, useComputed, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
-import { momentText, number, short } from './format.js';
-import { axis, isDark, isUtc, smoothing } from './settings.js';
-import { curves, curvesVersion, type KnownCurve } from './store.js';
+import { momentText, number, short, span } from './format.js';
+import { type ChartLine, chartLines, colorAt, colorIndex, dashAt, hiddenRuns, lineOf } from './lines.js';
+import { type Axis, axis, isDark, isUtc, smoothing } from './settings.js';
+import { curves, curvesVersion } from './store.js';
 
-const COLORS = {
-  light: ['#0b57d0', '#b3261e', '#146c2e', '#7d4f00', '#7b1fa2', '#00696f', '#9c2a6b', '#4b5563'],
-  dark: ['#8ab4ff', '#ff9a90', '#7ddc93', '#f0c060', '#d8a5ff', '#62d5dc', '#ff9fd0', '#c3c9d3'],
-};
 const HEIGHT = 190;
+/** Lines in the legend of a chart. */
+const MOST_NAMED = 10;
 
 type Range = readonly [number, number] | undefined;
 /** The range of the x axis; undefined: everything. */
 const zoom = signal<Range>(undefined);
-
-interface Line {
-  readonly task: string;
-  readonly x: readonly number[];
-  readonly y: readonly number[];
-}
 
 const names = computed(() => {
   curvesVersion.value;
@@ -29,43 +22,13 @@ const names = computed(() => {
   return [...curves.keys()].sort((a, b) => order(a) - order(b) || a.localeCompare(b));
 });
 
-function linesOf(name: string): readonly Line[] {
-  const byTask = [...(curves.get(name) ?? [])].sort(([a], [b]) => a.localeCompare(b));
-  return byTask.map(([task, curve]) => lineOf(task, curve));
-}
-
-function lineOf(task: string, { at, step, value }: KnownCurve): Line {
-  const y = smooth(value, smoothing.value);
-  if (axis.value === 'time') return { task, x: at.map((ms) => ms / 1000), y };
-  // After a restore a step is made again: the x axis must rise.
-  const points: [number, number][] = [];
-  step.forEach((one, i) => {
-    if (one === null) return;
-    while (points.length > 0 && points.at(-1)![0] >= one) points.pop();
-    points.push([one, y[i]!]);
-  });
-  return { task, x: points.map(([x]) => x), y: points.map(([, one]) => one) };
-}
-
-/** An exponential average without the bias of its start. */
-function smooth(values: readonly number[], weight: number): readonly number[] {
-  if (weight === 0) return values;
-  let [sum, total] = [0, 0];
-  return values.map((value) => {
-    sum = sum * weight + value * (1 - weight);
-    total = total * weight + (1 - weight);
-    return sum / total;
-  });
-}
-
-function joined(lines: readonly Line[]): uPlot.AlignedData {
+function joined(lines: readonly ChartLine[]): uPlot.AlignedData {
   if (lines.length === 0) return [[]];
   return uPlot.join(lines.map(({ x, y }) => [x as number[], y as number[]]));
 }
 
-function optionsOf(name: string, lines: readonly Line[], width: number): uPlot.Options {
+function optionsOf(name: string, lines: readonly ChartLine[], width: number): uPlot.Options {
   const isTime = axis.value === 'time';
-  const colors = COLORS[isDark.value ? 'dark' : 'light'];
   const text = isDark.value ? '#c3c9d3' : '#4b5563';
   const line = { stroke: text, grid: { stroke: isDark.value ? '#30363f' : '#e4e7ec' } };
   return {
@@ -78,14 +41,15 @@ function optionsOf(name: string, lines: readonly Line[], width: number): uPlot.O
       : {}),
     scales: { x: { time: isTime, range: (_, least, most) => rangeOf(least, most) } },
     axes: [
-      { ...line, space: 90, ...(isTime && { values: (_: uPlot, ticks: number[]) => timesOf(ticks) }) },
+      { ...line, space: 90, ...xValues() },
       { ...line, size: 56, values: (_, ticks) => ticks.map((tick) => number(tick)) },
     ],
     series: [
       {},
-      ...lines.map(({ task }, i) => ({
-        label: `${name} ${task}`,
-        stroke: colors[i % colors.length]!,
+      ...lines.map((one, i) => ({
+        label: `${name} ${one.task}`,
+        stroke: colorAt(colorIndex(one, i), isDark.value),
+        ...(dashAt(colorIndex(one, i)) && { dash: dashAt(colorIndex(one, i))! }),
         width: 1.5,
         spanGaps: true,
         points: { show: false },
@@ -100,6 +64,13 @@ function optionsOf(name: string, lines: readonly Line[], width: number): uPlot.O
       ],
     },
   };
+}
+
+/** How the ticks of the x axis are written. */
+function xValues(): { readonly values?: (_: uPlot, ticks: number[]) => string[] } {
+  if (axis.value === 'time') return { values: (_, ticks) => timesOf(ticks) };
+  if (axis.value === 'since') return { values: (_, ticks) => ticks.map((secs) => span(secs * 1000)) };
+  return {};
 }
 
 /** The times at ticks, without seconds if all are of whole minutes. */
@@ -121,7 +92,7 @@ function Chart({ name }: { readonly name: string }) {
   const plot = useRef<{ chart: uPlot; key: string } | undefined>(undefined);
   const lines = useComputed(() => {
     curvesVersion.value;
-    return linesOf(name);
+    return chartLines(name);
   });
   const draw = () => {
     const element = box.current;
@@ -141,6 +112,7 @@ function Chart({ name }: { readonly name: string }) {
   };
   useSignalEffect(() => {
     zoom.value;
+    hiddenRuns.value;
     draw();
   });
   useEffect(() => {
@@ -152,19 +124,21 @@ function Chart({ name }: { readonly name: string }) {
       plot.current?.chart.destroy();
     };
   }, []);
-  const colors = COLORS[isDark.value ? 'dark' : 'light'];
-  const latest = lines.value.map(({ task, y }) => `${short(task)}: ${number(y.at(-1))}`).join(', ');
+  const named = lines.value.slice(0, MOST_NAMED);
+  const more = lines.value.length - named.length;
+  const latest = named.map(({ task, y }) => `${short(task)}: ${number(y.at(-1))}`).join(', ');
   return (
     <figure class="chart">
       <figcaption>
         <h3>{name}</h3>
         <ul class="legend">
-          {lines.value.map(({ task, y }, i) => (
-            <li key={task}>
-              <span class="swatch" style={{ background: colors[i % colors.length] }} />
-              {short(task)} <b>{number(y.at(-1))}</b>
+          {named.map((line, i) => (
+            <li key={line.task}>
+              <span class="swatch" style={{ background: colorAt(colorIndex(line, i), isDark.value) }} />
+              {short(line.task)} <b>{number(line.y.at(-1))}</b>
             </li>
           ))}
+          {more > 0 && <li>and {more} more</li>}
         </ul>
       </figcaption>
       <div ref={box} class="plot" role="img" aria-label={`Curve of ${name}. Latest: ${latest}`} />
@@ -209,10 +183,11 @@ export function Curves() {
             value={axis.value}
             onChange={(event) => {
               zoom.value = undefined;
-              axis.value = event.currentTarget.value === 'step' ? 'step' : 'time';
+              axis.value = event.currentTarget.value as Axis;
             }}
           >
             <option value="time">time</option>
+            <option value="since">time since the start</option>
             <option value="step">step</option>
           </select>
         </label>

@@ -1,10 +1,15 @@
 /** The page: its head, what is said when the cluster is out of reach, and its sections. */
-import { render } from 'preact';
+import { type JSX, render } from 'preact';
 import { Checkpoints } from './checkpoints.js';
 import { Curves } from './curves.js';
+import { Exports } from './exports.js';
 import { number, short, span, whole } from './format.js';
+import { Histograms } from './histograms.js';
+import { hasInput, Input } from './input.js';
 import { Logs } from './logs.js';
+import { Model } from './model.js';
 import { Releases } from './releases.js';
+import { Runs } from './runs.js';
 import { isUtc, type Theme, theme } from './settings.js';
 import { ageMs, connection, start, state } from './store.js';
 import { Tasks } from './tasks.js';
@@ -15,7 +20,27 @@ import './page.css';
 /** How long a rate is true. */
 const CURRENT_MS = 3000;
 
-const SECTIONS = ['Tasks', 'Curves', 'Checkpoints', 'Timeline', 'Logs', 'Configuration'];
+interface Section {
+  readonly name: string;
+  readonly Content: () => JSX.Element | null;
+  /** Default: always. */
+  readonly isShown?: () => boolean;
+}
+
+const hasRuns = () => state.value!.runs.length > 0;
+const SECTIONS: readonly Section[] = [
+  { name: 'Runs', Content: Runs, isShown: hasRuns },
+  { name: 'Tasks', Content: Tasks, isShown: () => !hasRuns() },
+  { name: 'Curves', Content: Curves },
+  { name: 'Histograms', Content: Histograms },
+  { name: 'Model', Content: Model, isShown: () => !hasRuns() },
+  { name: 'Input', Content: Input, isShown: hasInput },
+  { name: 'Checkpoints', Content: Checkpoints },
+  { name: 'Exports', Content: Exports, isShown: () => state.value!.exports.length > 0 },
+  { name: 'Timeline', Content: Timeline },
+  { name: 'Logs', Content: Logs, isShown: () => connection.value !== 'finished' },
+  { name: 'Configuration', Content: Configuration },
+];
 
 function Status() {
   const texts = {
@@ -136,6 +161,7 @@ function Page() {
       </main>
     );
   }
+  const sections = SECTIONS.filter(({ isShown = () => true }) => isShown());
   document.title = `${current.cluster} · Shoal`;
   return (
     <>
@@ -146,7 +172,7 @@ function Page() {
         <h1>{current.cluster}</h1>
         <Status />
         <nav aria-label="Sections">
-          {SECTIONS.map((name) => (
+          {sections.map(({ name }) => (
             <a key={name} href={`#${name.toLowerCase()}`}>
               {name}
             </a>
@@ -183,13 +209,10 @@ function Page() {
       <main id="main" tabIndex={-1}>
         <Banner />
         <Releases />
-        <Figures />
-        <Tasks />
-        <Curves />
-        <Checkpoints />
-        <Timeline />
-        <Logs />
-        <Configuration />
+        {!hasRuns() && <Figures />}
+        {sections.map(({ name, Content }) => (
+          <Content key={name} />
+        ))}
       </main>
     </>
   );

@@ -1,6 +1,7 @@
 /** What the reader has chosen, kept by the browser. */
 import { effect, signal } from '@preact/signals';
 
+export type Axis = 'time' | 'since' | 'step';
 export type Theme = 'auto' | 'light' | 'dark';
 
 function kept<T extends string | number | boolean>(name: string, initial: T) {
@@ -25,7 +26,7 @@ function kept<T extends string | number | boolean>(name: string, initial: T) {
 export const theme = kept<Theme>('theme', 'auto');
 export const isUtc = kept<boolean>('utc', false);
 export const smoothing = kept<number>('smoothing', 0);
-export const axis = kept<'time' | 'step'>('axis', 'time');
+export const axis = kept<Axis>('axis', 'time');
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
 export const isDark = signal(dark.matches);

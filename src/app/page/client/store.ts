@@ -28,6 +28,7 @@ export const ageMs = computed(() =>
 const MOST_EVENTS = 500;
 const MOST_POINTS = 4000;
 const RETRY_MS = 1000;
+const FILES_MS = 10_000;
 /** Beats come every second; a connection may be open and dead. */
 const SILENT_MS = 6000;
 
@@ -44,19 +45,28 @@ export function start(): void {
 
 async function load(): Promise<void> {
   try {
-    const response = await fetch('/page/state', { signal: AbortSignal.timeout(10_000) });
+    const known = connection.value === 'finished' ? `?after=${state.value?.cursor}` : '';
+    const response = await fetch(`/page/state${known}`, { signal: AbortSignal.timeout(10_000) });
+    if (response.status === 204) return void followFiles();
     // The login has expired.
     if (response.status === 401) return void location.reload();
     if (!response.ok) throw new Error(String(response.status));
     const next = (await response.json()) as PageState;
     curves.clear();
     take(next, next.events);
-    if (next.live) listen(next.cursor);
-    else connection.value = 'finished';
+    if (next.live) return void listen(next.cursor);
+    connection.value = 'finished';
+    followFiles();
   } catch {
     lose();
     setTimeout(() => void load(), RETRY_MS);
   }
+}
+
+/** A job in one process may still write its files. */
+function followFiles(): void {
+  receivedAt.value = Date.now();
+  setTimeout(() => void load(), FILES_MS);
 }
 
 function listen(after: number): void {

@@ -13,7 +13,7 @@ const KINDS: readonly { readonly name: string; readonly types: readonly PageEven
   { name: 'Saves', types: ['saved', 'save-failed'] },
   { name: 'Losses', types: ['lost', 'back', 'joined', 'left'] },
   { name: 'Recoveries', types: ['recovered'] },
-  { name: 'Exports', types: ['exported'] },
+  { name: 'Exports', types: ['exported', 'published', 'publish-failed'] },
   { name: 'Evaluations', types: ['evaluated'] },
 ];
 const hidden = signal<ReadonlySet<string>>(new Set());

@@ -1,45 +1,61 @@
-/** The state of a job that does not run, from the directories of its tasks: event files, manifests and blobs. */
-import { readdir, readFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+/** The page of one job that does not run, or of several ones side by side, from their directories. */
+import { basename } from 'node:path';
 import { ShoalError } from '../../../base/errors/errors.js';
-import { decodeManifest } from '../../../distributed/checkpoint/format/manifest.js';
-import { parseManifestBlob } from '../../../distributed/checkpoint/format/names.js';
-import { DirectoryStore } from '../../../distributed/store/disk/directory-store.js';
-import { columns } from '../record/series.js';
-import type { LogPart, PageEvent, PageState, TaskState } from '../state.js';
-import { CheckpointList, type DiskState } from '../view/checkpoints.js';
-import { DiskFiles } from '../view/disk-files.js';
+import type { LogPart, PageModel, PageState, PageSummaries } from '../state.js';
 import type { PageSource } from '../view/page-source.js';
-import { readEventFiles } from './event-curves.js';
+import { DirectoryRun, type RunState } from './directory-run.js';
+import { findRuns } from './find-runs.js';
+import { beside, type NamedRun } from './runs.js';
+import { readStoredModel } from './stored-model.js';
 
-const TASK_DIRECTORY = /^(chief|worker|ps|evaluator)-(\d+)$/;
-/** Event files are read again when somebody looks after this time. */
+/** Files are looked at again when somebody looks after this time. */
 const CURRENT_MS = 5000;
+/** Reading takes at most this part of the time. */
+const SHARE = 0.1;
 
 export class DirectorySource implements PageSource {
-  readonly #directory: string;
+  readonly #runs: readonly NamedRun<DirectoryRun>[];
+  readonly #now: () => number;
   #cursor = 0;
   #readAt = Number.NEGATIVE_INFINITY;
+  #tookMs = 0;
+  #known: readonly RunState[] = [];
   #state: Promise<PageState> | undefined;
+  #model: { readonly of: string; readonly model: Promise<PageModel | null> } | undefined;
 
-  private constructor(directory: string) {
-    this.#directory = directory;
+  private constructor(runs: readonly NamedRun<DirectoryRun>[], now: () => number) {
+    this.#runs = runs;
+    this.#now = now;
   }
 
-  /** Fails if the directory has nothing to show. */
-  static async open(directory: string): Promise<DirectorySource> {
-    const source = new DirectorySource(directory);
-    const { tasks, checkpoints } = await source.state();
-    if (tasks.length > 0 || checkpoints.length > 0) return source;
-    throw new ShoalError('SHOAL_NOT_FOUND', `${directory} has no directories of tasks and no event files`, {
-      hint: 'Name the directory of a job, such as .shoal/JOB, or one with event files.',
-    });
+  /**
+   * Fails if a directory has nothing to show.
+   *
+   * @param now a clock in milliseconds.
+   */
+  static async open(
+    directories: readonly string[],
+    now: () => number = () => performance.now(),
+  ): Promise<DirectorySource> {
+    const runs = await findRuns(directories);
+    const source = new DirectorySource(
+      runs.map(({ directory, ...run }) => ({ ...run, directory, content: new DirectoryRun(directory) })),
+      now,
+    );
+    await source.state();
+    for (const [i, { tasks, checkpoints }] of source.#known.entries())
+      if (tasks.length === 0 && checkpoints.length === 0) throw nothingIn(runs[i]!.directory);
+    return source;
   }
 
   state(): Promise<PageState> {
-    if (this.#state === undefined || performance.now() - this.#readAt > CURRENT_MS) {
-      this.#readAt = performance.now();
-      this.#state = this.#read();
+    const currentMs = Math.max(CURRENT_MS, this.#tookMs / SHARE);
+    if (this.#state === undefined || this.#now() - this.#readAt > currentMs) {
+      this.#readAt = this.#now();
+      const before = this.#state;
+      this.#state = this.#look(before).finally(() => {
+        this.#tookMs = this.#now() - this.#readAt;
+      });
     }
     return this.#state;
   }
@@ -56,96 +72,62 @@ export class DirectorySource implements PageSource {
     return { lines: [], dropped: false };
   }
 
-  async #read(): Promise<PageState> {
-    const found = await this.#taskDirectories();
-    const names = found.length > 0 ? found : [''];
-    const parts = await Promise.all(names.map((name) => this.#task(name)));
-    const tasks = parts.flatMap(({ task }) => task ?? []);
-    const job = await this.#job(names);
-    const checkpoints = await this.#checkpoints(names, job);
-    this.#cursor += 1;
+  /** That of the first run. */
+  async model(): Promise<PageModel | null> {
+    await this.state();
+    const graphs = this.#known[0]?.graphs ?? [];
+    const of = graphs.join();
+    if (this.#model?.of !== of) this.#model = { of, model: readStoredModel(graphs) };
+    return await this.#model.model;
+  }
+
+  async summaries(): Promise<PageSummaries> {
+    await this.state();
+    const isOne = this.#runs.length === 1;
+    const parts = this.#known.flatMap(({ summaries }, i) =>
+      summaries.map(({ task, memory }) => memory.state(isOne ? task : this.#runs[i]!.name)),
+    );
     return {
-      cluster: job || basename(this.#directory),
-      cursor: this.#cursor,
-      now: Date.now(),
-      live: false,
-      self: null,
-      chief: null,
-      epoch: 0,
-      lastStep: null,
-      everyMs: CURRENT_MS,
-      tasks,
-      events: [
-        ...parts.flatMap(({ events }) => events),
-        ...checkpoints.map(
-          ({ name, attempt, step, savedAtMs }): PageEvent => ({
-            ...{ id: `saved ${attempt}`, at: savedAtMs, type: 'saved', task: 'the chief', step },
-            text: `saved ${name}`,
-          }),
-        ),
-      ].sort((a, b) => a.at - b.at),
-      checkpoints,
-      configuration: [
-        ['directory', this.#directory],
-        ['tasks', tasks.map(({ task }) => task).join(', ')],
-      ],
+      histograms: parts.flatMap(({ histograms }) => histograms),
+      texts: parts.flatMap(({ texts }) => texts),
+      version: `${this.#cursor}`,
     };
   }
 
-  async #taskDirectories(): Promise<readonly string[]> {
-    const names = await readdir(this.#directory).catch((cause: unknown) => {
-      throw new ShoalError('SHOAL_NOT_FOUND', `there is no directory ${this.#directory}`, { cause });
-    });
-    return names.filter((name) => TASK_DIRECTORY.test(name)).sort();
-  }
-
-  async #task(
-    name: string,
-  ): Promise<{ readonly task: TaskState | undefined; readonly events: readonly PageEvent[] }> {
-    const path = join(this.#directory, name);
-    const { curves, saves, lastStep } = await readEventFiles(path, (file) =>
-      /[/\\]eval[/\\]/.test(file.slice(path.length)) ? 'eval/' : '',
-    );
-    const [, job, index] = TASK_DIRECTORY.exec(name) ?? [];
-    if (job === undefined && curves.size === 0) return { task: undefined, events: [] };
-    const task = job === undefined ? '/job:worker/task:0' : `/job:${job}/task:${index}`;
-    const events = saves.map(({ at, step, path: saved }) => ({
-      ...{ id: `saved ${saved} ${at}`, at, type: 'saved' as const, task, step },
-      text: `saved ${basename(saved)}`,
-    }));
-    const state: TaskState = {
-      ...{ task, incarnation: 0, first: 0, agentAddress: '', host: name || basename(path), pid: 0 },
-      ...{ step: lastStep, status: 'left', silentMs: 0, report: null, reportAgeMs: null },
-      curves: [...curves].map(([curve, points]) => columns(curve, points)),
-    };
-    return { task: state, events };
-  }
-
-  /** The folder of the checkpoints: the name of the job. */
-  async #job(names: readonly string[]): Promise<string> {
-    for (const name of names) {
-      const blobs = join(this.#directory, name, 'blobs');
-      for (const folder of await readdir(blobs).catch(() => []))
-        if ((await readdir(join(blobs, folder, 'manifests')).catch(() => [])).some(isManifest)) return folder;
-    }
-    return '';
-  }
-
-  async #checkpoints(names: readonly string[], job: string): Promise<PageState['checkpoints']> {
-    if (job === '') return [];
-    const placeOf = (name: string) => name.replace(/-(\d+)$/, '/$1');
-    const blobs = new Map(names.map((name) => [placeOf(name), join(this.#directory, name, 'blobs')]));
-    const disks = await Promise.all(
-      [...blobs].map(async ([place, root]): Promise<DiskState> => {
-        const files = await new DiskFiles(new DirectoryStore(root), job).list();
-        return { place, files, isCurrent: true };
-      }),
-    );
-    const checkpoints = new CheckpointList(job, async (blob, place) =>
-      decodeManifest(await readFile(join(blobs.get(place) ?? '', blob)), blob),
-    );
-    return await checkpoints.state(disks);
+  /** The same state as before if no file has changed. */
+  async #look(before: Promise<PageState> | undefined): Promise<PageState> {
+    const known = await Promise.all(this.#runs.map(({ content }) => content.state()));
+    if (before && known.every((state, i) => state === this.#known[i])) return await before;
+    this.#known = known;
+    this.#cursor += 1;
+    const runs = this.#runs.map((run, i) => ({ ...run, content: known[i]! }));
+    return { ...head(this.#cursor), ...(runs.length === 1 ? one(runs[0]!) : beside(runs)) };
   }
 }
 
-const isManifest = (name: string): boolean => parseManifestBlob(`manifests/${name}`) !== undefined;
+const head = (cursor: number) => ({
+  ...{ cursor, now: Date.now(), live: false, self: null, chief: null, epoch: 0, lastStep: null },
+  ...{ everyMs: CURRENT_MS, input: null },
+});
+
+type Shown = Pick<
+  PageState,
+  'cluster' | 'tasks' | 'runs' | 'events' | 'checkpoints' | 'exports' | 'configuration'
+>;
+
+function one({ directory, content }: NamedRun<RunState>): Shown {
+  const { job, tasks, events, checkpoints, exports } = content;
+  return {
+    ...{ cluster: job || basename(directory), tasks, checkpoints, exports, runs: [] },
+    events: [...events].sort((a, b) => a.at - b.at),
+    configuration: [
+      ['directory', directory],
+      ['tasks', tasks.map(({ task }) => task).join(', ')],
+    ],
+  };
+}
+
+const nothingIn = (directory: string): ShoalError =>
+  new ShoalError('SHOAL_NOT_FOUND', `${directory} has no directories of tasks and no event files`, {
+    hint: 'Name the directory of a job, such as .shoal/JOB, of a sweep, or one with event files.',
+  });

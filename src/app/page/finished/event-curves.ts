@@ -1,30 +1,33 @@
 /** The curves and events in the event files of a job. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Event, SessionLog_SessionStatus } from '../../../base/proto/generated/event_pb.js';
+import { SessionLog_SessionStatus } from '../../../base/proto/generated/event_pb.js';
 import { readEvents } from '../../../tensorflow/formats/events/event-reader.js';
 import { Series, type SeriesPoint } from '../record/series.js';
+import { SummaryMemory } from '../record/summaries.js';
 
 export interface FoundEvents {
   readonly curves: ReadonlyMap<string, readonly SeriesPoint[]>;
   readonly saves: readonly { readonly at: number; readonly step: number; readonly path: string }[];
   readonly lastStep: number | null;
+  readonly summaries: SummaryMemory;
 }
 
 const MOST_FILES = 200;
 const MOST_CURVES = 60;
 const DEEPEST = 4;
 
-/** Reads all event files below a directory. A damaged one is read as far as possible. */
+/** Reads event files. A damaged one is read as far as possible. */
 export async function readEventFiles(
-  directory: string,
+  files: readonly string[],
   prefixOf: (path: string) => string,
 ): Promise<FoundEvents> {
+  const summaries = new SummaryMemory();
   const series = new Map<string, Series>();
   const saves: { at: number; step: number; path: string }[] = [];
   let lastStep: number | null = null;
   let last = 0;
-  for (const path of (await eventFiles(directory, DEEPEST)).slice(0, MOST_FILES)) {
+  for (const path of files) {
     try {
       for await (const event of readEvents(path, { partial: true, onCorrupt: 'skip' })) {
         const [at, step] = [event.wallTime * 1000, Number(event.step)];
@@ -34,12 +37,16 @@ export async function readEventFiles(
           if (status === SessionLog_SessionStatus.CHECKPOINT) saves.push({ at, step, path: checkpointPath });
         }
         lastStep = Math.max(lastStep ?? 0, step);
-        for (const { tag, value } of scalarsOf(event)) {
-          const name = `${prefixOf(path)}${tag}`;
+        for (const one of event.what.case === 'summary' ? event.what.value.value : []) {
+          const name = `${prefixOf(path)}${one.tag}`;
+          if (one.value.case !== 'simpleValue') {
+            summaries.add({ ...one, tag: name }, { at, step });
+            continue;
+          }
           const known = series.get(name) ?? (series.size < MOST_CURVES ? new Series() : undefined);
           if (known === undefined) continue;
           series.set(name, known);
-          known.add(at, step, value);
+          known.add(at, step, one.value.value);
         }
       }
     } catch {
@@ -48,15 +55,12 @@ export async function readEventFiles(
   }
   const end = last + 10_000;
   const curves = new Map([...series].map(([name, one]) => [name, one.since(0, end)]));
-  return { curves, saves, lastStep };
+  return { curves, saves, lastStep, summaries };
 }
 
-function scalarsOf({ what }: Event): readonly { readonly tag: string; readonly value: number }[] {
-  if (what.case !== 'summary') return [];
-  return what.value.value.flatMap(({ tag, value }) =>
-    value.case === 'simpleValue' ? [{ tag, value: value.value }] : [],
-  );
-}
+/** The event files below a directory. */
+export const eventFilesIn = async (directory: string): Promise<readonly string[]> =>
+  (await eventFiles(directory, DEEPEST)).slice(0, MOST_FILES);
 
 async function eventFiles(directory: string, depth: number): Promise<readonly string[]> {
   if (depth === 0) return [];

@@ -1,4 +1,4 @@
-/** A server on loopback for the page of a job that does not run. */
+/** A server on loopback for the page of jobs that do not run. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { listenError } from '../../../distributed/cluster/agent/listen-error.js';
@@ -12,8 +12,11 @@ export interface DirectoryPage extends AsyncDisposable {
   readonly port: number;
 }
 
-export async function serveDirectoryPage(directory: string, port: number): Promise<DirectoryPage> {
-  const source = await DirectorySource.open(directory);
+export async function serveDirectoryPage(
+  directories: readonly string[],
+  port: number,
+): Promise<DirectoryPage> {
+  const source = await DirectorySource.open(directories);
   const pages = new PageServer({ access: new Access({ kind: 'none' }, () => []), source: () => source });
   const server = createServer((request, response) => {
     if (pages.serve(request, response, () => {})) return;

@@ -16,6 +16,15 @@ export function describeTrainingEvent(
       return { type, text: `a save failed: ${event.why}` };
     case 'exported':
       return { type, step: event.step, ms: event.ms, text: `exported to ${event.path} in ${secs(event.ms)}` };
+    case 'published': {
+      const { step, server, state, text } = event;
+      const isTaken = state === 'published';
+      const what = isTaken ? `step ${step} serves at ${server}` : `step ${step} does not serve at ${server}`;
+      return {
+        ...{ type: isTaken ? type : 'publish-failed', step },
+        text: text === '' ? what : `${what}: ${text}`,
+      };
+    }
     case 'evaluated': {
       const results = Object.entries(event.results).map(([name, value]) => `${name} ${value.toPrecision(4)}`);
       return { type, step: event.step, text: `evaluated: ${results.join(', ')}` };

@@ -10,7 +10,11 @@ import type { Server } from '../../../training/train/task/server.js';
 import type { TrainingEvent } from '../../../training/train/task/training-events.js';
 import type { PageEvent, TaskReport } from '../state.js';
 import { describeTrainingEvent } from './describe-event.js';
+import { describeInput } from './describe-input.js';
+import { ExportList } from './exports.js';
+import { Rate } from './rates.js';
 import { columns, finishedUntil, Series } from './series.js';
+import { SummaryMemory } from './summaries.js';
 import { TaskLog } from './task-log.js';
 
 const SAMPLE_MS = 1000;
@@ -19,13 +23,18 @@ const MOST_EVENTS = 500;
 const MOST_CURVES = 40;
 const RATE = 'steps/s';
 const GLOBAL_RATE = 'global steps/s';
+const RECORD_RATE = 'records/s';
 
 export interface RecorderOptions {
   readonly now?: () => number;
+  /** The exports on the disk of this task; default: it makes none. */
+  readonly exports?: ExportList;
 }
 
 export class Recorder implements Disposable {
   readonly log = new TaskLog();
+  readonly summaries = new SummaryMemory();
+  readonly exports: ExportList;
   readonly #now: () => number;
   readonly #series = new Map<string, Series>();
   readonly #events: PageEvent[] = [];
@@ -36,10 +45,13 @@ export class Recorder implements Disposable {
   #isNew = false;
   #numbers = 0;
   #sampled: { readonly at: number; readonly own: number; readonly step: number | null } | undefined;
+  readonly #traffic = new Rate();
+  readonly #records = new Rate();
   #rates: { own: number | null; global: number | null } = { own: null, global: null };
 
-  constructor({ now = Date.now }: RecorderOptions = {}) {
+  constructor({ now = Date.now, exports = new ExportList('', []) }: RecorderOptions = {}) {
     this.#now = now;
+    this.exports = exports;
   }
 
   /** Records the events of a task and begins to sample. */
@@ -60,9 +72,12 @@ export class Recorder implements Disposable {
     this.#isNew = true;
   }
 
-  /** Scalars that a model or an evaluation has written. */
+  /** What a model or an evaluation has written. */
   summary({ value }: Pick<Summary, 'value'>, step: number): void {
-    for (const { tag, value: one } of value) if (one.case === 'simpleValue') this.point(tag, step, one.value);
+    for (const one of value) {
+      if (one.value.case === 'simpleValue') this.point(one.tag, step, one.value.value);
+      else this.summaries.add(one, { at: this.#now(), step });
+    }
   }
 
   point(name: string, step: number | null, value: number): void {
@@ -77,8 +92,11 @@ export class Recorder implements Disposable {
 
   #sample(): void {
     const at = performance.now();
-    const own = this.#server?.metrics.steps.count ?? 0;
+    const { task, metrics } = this.#server!;
+    const own = metrics.steps.count;
     const step = this.#step;
+    this.#traffic.sample(at, task.traffic.sent + task.traffic.received);
+    this.#records.sample(at, metrics.leased.records);
     const before = this.#sampled;
     this.#sampled = { at, own, step };
     if (before === undefined || step === null) return;
@@ -90,6 +108,7 @@ export class Recorder implements Disposable {
     };
     this.point(RATE, step, this.#rates.own ?? 0);
     if (this.#rates.global !== null) this.point(GLOBAL_RATE, step, this.#rates.global);
+    if (metrics.leased.records > 0) this.point(RECORD_RATE, step, this.#records.perSecond ?? 0);
     if (this.#isNew && this.#loss !== null) this.point('loss', step, this.#loss);
     this.#isNew = false;
   }
@@ -116,6 +135,9 @@ export class Recorder implements Disposable {
   }
 
   #onTraining(event: TrainingEvent): void {
+    this.exports.onEvent(event, this.#now());
+    // What has not ended is with the exports.
+    if (event.type === 'published' && (event.state === 'publishing' || event.state === 'waiting')) return;
     const { task, identity } = this.#server!.task;
     this.#numbers += 1;
     const id = `${task} ${identity.incarnation} ${this.#numbers}`;
@@ -131,7 +153,7 @@ export class Recorder implements Disposable {
   }
 
   /** What this task is, and its curves and events since a time by its own clock. */
-  report(since: number): Omit<TaskReport, 'files' | 'configuration'> {
+  report(since: number): Omit<TaskReport, 'files' | 'exports' | 'configuration'> {
     const server = this.#server!;
     const { task, metrics, engine } = server;
     const at = this.#now();
@@ -147,6 +169,7 @@ export class Recorder implements Disposable {
       cpuSeconds: (user + system) / 1e6,
       sentBytes: task.traffic.sent,
       receivedBytes: task.traffic.received,
+      trafficPerSecond: this.#traffic.perSecond,
       ownSteps: metrics.steps.count,
       stepsPerSecond: this.#rates.own,
       globalStepsPerSecond: this.#rates.global,
@@ -154,6 +177,8 @@ export class Recorder implements Disposable {
       nativeCalls: nativeCallQueue().running,
       leasesHeld: metrics.leased.held,
       leasedRecords: metrics.leased.records,
+      recordsPerSecond: metrics.leased.records > 0 ? this.#records.perSecond : null,
+      input: metrics.ledger ? describeInput(metrics.ledger()) : null,
       curves: [...this.#series]
         .map(([name, series]) => columns(name, series.since(since, at)))
         .filter(({ at: times }) => times.length > 0),

@@ -28,6 +28,8 @@ async function serve(security: Security, limits = {}): Promise<void> {
     watch: () => () => {},
     updatesAfter: () => [],
     log: async () => ({ lines: [], dropped: false }),
+    model: async () => null,
+    summaries: async () => ({ histograms: [], texts: [], version: '' }),
   };
   const pages = new PageServer({ access: new Access(security, () => []), source: () => source });
   agent = await testAgent({ security, pages, limits });

@@ -19,6 +19,8 @@ const source: PageSource = {
     lines: [{ number: after + 1, at: 0, level: 'info', text: task }],
     dropped: false,
   }),
+  model: async () => null,
+  summaries: async () => ({ histograms: [], texts: [], version: '3' }),
 };
 
 interface Answer {
@@ -73,6 +75,8 @@ const PATHS = [
   '/page/state',
   '/page/events',
   '/page/log?task=a',
+  '/page/model',
+  '/page/summaries',
   '/page/page.js',
   '/page/page.css',
   '/page/x',
@@ -125,6 +129,15 @@ test('a wrong token, a forged cookie and one that has expired do not', async () 
   expect((await state(`${pair}x`)).status).toBe(401);
   now += 13 * 3600 * 1000;
   expect((await state(pair)).status).toBe(401);
+});
+
+test('what a page knows already is not sent again', async () => {
+  const { call } = await serve({ kind: 'none' });
+  expect(await call('/page/model')).toMatchObject({ status: 200, body: 'null' });
+  expect((await call('/page/summaries?version=2')).status).toBe(200);
+  expect(await call('/page/summaries?version=3')).toMatchObject({ status: 204, body: '' });
+  // The state of a cluster that runs has an age.
+  expect((await call('/page/state?after=7')).status).toBe(200);
 });
 
 test('a bearer token opens the state, as at the agent', async () => {

@@ -107,7 +107,12 @@ export class PageServer implements Pages, Disposable {
       send(response, 503, 'the task is starting');
       return;
     }
-    if (path === '/state') return await replyJson(request, response, await source.state());
+    if (path === '/state') {
+      const state = await source.state();
+      if (!state.live && query.get('after') === String(state.cursor)) response.writeHead(204).end();
+      else await replyJson(request, response, state);
+      return;
+    }
     if (path === '/events') {
       this.#streams.open(response, source, cursorOf(request, query));
       return;
@@ -119,6 +124,13 @@ export class PageServer implements Pages, Disposable {
         response,
         await source.log(query.get('task') ?? '', Number.isSafeInteger(after) ? after : 0),
       );
+    }
+    if (path === '/model') return await replyJson(request, response, await source.model());
+    if (path === '/summaries') {
+      const summaries = await source.summaries();
+      if (summaries.version !== query.get('version')) return await replyJson(request, response, summaries);
+      response.writeHead(204).end();
+      return;
     }
     send(response, 404, 'there is no such page');
   }

@@ -6,10 +6,20 @@ import { isPresent } from '../../../distributed/cluster/membership/types.js';
 import { compareTasks, isTaskId, type TaskId, trains } from '../../../distributed/cluster/spec/task-id.js';
 import { placeOf } from '../../../distributed/cluster/task/peers.js';
 import type { Server } from '../../../training/train/task/server.js';
-import type { LogPart, PageEvent, PageState, TaskReport, TaskState } from '../state.js';
+import type {
+  LogPart,
+  PageEvent,
+  PageExport,
+  PageModel,
+  PageState,
+  PageSummaries,
+  TaskReport,
+  TaskState,
+} from '../state.js';
 import { CheckpointList, type DiskState, type ReadManifestOf } from './checkpoints.js';
 import type { PageSource } from './page-source.js';
 import { TaskMemory } from './task-memory.js';
+import { TaskParts } from './task-parts.js';
 import { checkedLog, checkedReport } from './wire.js';
 
 export const REPORT = 'page-report';
@@ -23,6 +33,7 @@ const LOG_MS = 3000;
 const CURRENT_MS = 5000;
 const POKE_MS = 200;
 const MOST_EVENTS = 500;
+const MOST_EXPORTS = 30;
 const MOST_UPDATES = 10;
 /** Tasks whose curves are shown. */
 const MOST_CURVES = 8;
@@ -34,6 +45,8 @@ export interface ClusterViewOptions {
   readonly server: Server;
   readonly own: (since: number) => Promise<TaskReport>;
   readonly ownLog: (after: number) => LogPart;
+  readonly ownModel: () => Promise<PageModel | null>;
+  readonly ownSummaries: () => PageSummaries;
   readonly namespace: string;
   readonly readManifest: ReadManifestOf;
   readonly lastStep: number | null;
@@ -43,6 +56,7 @@ export class ClusterView implements PageSource, Disposable {
   readonly #options: ClusterViewOptions;
   readonly #memory = new Map<string, TaskMemory>();
   readonly #checkpoints: CheckpointList;
+  readonly #parts: TaskParts;
   readonly #listeners = new Set<(update: PageState) => void>();
   readonly #updates: PageState[] = [];
   /** The events of the last update. */
@@ -58,6 +72,7 @@ export class ClusterView implements PageSource, Disposable {
   constructor(options: ClusterViewOptions) {
     this.#options = options;
     this.#checkpoints = new CheckpointList(options.namespace, options.readManifest);
+    this.#parts = new TaskParts(options);
     this.#stop = options.server.task.events.on('*', () => this.#poke());
   }
 
@@ -89,6 +104,14 @@ export class ClusterView implements PageSource, Disposable {
     if (task === server.task.task) return ownLog(after);
     if (!isTaskId(task)) return { lines: [], dropped: false };
     return checkedLog(await server.task.request(task, LOG, { after }, { timeoutMs: LOG_MS }));
+  }
+
+  model(): Promise<PageModel | null> {
+    return this.#parts.model();
+  }
+
+  summaries(): Promise<PageSummaries> {
+    return this.#parts.summaries();
   }
 
   get #everyMs(): number {
@@ -166,7 +189,10 @@ export class ClusterView implements PageSource, Disposable {
       live: true,
       lastStep,
       everyMs: this.#everyMs,
+      runs: [],
       configuration: this.#memory.get(task)?.report?.configuration ?? [],
+      exports: this.#exports(),
+      input: (chief === null ? null : this.#memory.get(chief)?.report?.input) ?? null,
     };
   }
 
@@ -209,6 +235,16 @@ export class ClusterView implements PageSource, Disposable {
         ? [{ place: placeOf(task), files: report.files, isCurrent: isCurrent && isPresent(status) }]
         : [];
     });
+  }
+
+  /** If tasks share a disk, all of them list the same: the chief, which exports, knows most. */
+  #exports(): readonly PageExport[] {
+    const { chief } = this.#options.server.task;
+    const byPath = new Map<string, PageExport>();
+    for (const [task, { report }] of this.#memory)
+      for (const one of report?.exports ?? [])
+        if (task === chief || !byPath.has(one.path)) byPath.set(one.path, one);
+    return [...byPath.values()].sort((x, y) => y.at - x.at).slice(0, MOST_EXPORTS);
   }
 
   /** Several tasks see the loss of one: the first to see it counts. */

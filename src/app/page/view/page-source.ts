@@ -1,5 +1,5 @@
 /** Where the server of the page gets its state from: a running cluster, or the directory of a job. */
-import type { LogPart, PageState } from '../state.js';
+import type { LogPart, PageModel, PageState, PageSummaries } from '../state.js';
 
 export interface PageSource {
   /** The current state with all curves; it is at most a second old. */
@@ -13,4 +13,7 @@ export interface PageSource {
   updatesAfter(cursor: number): readonly PageState[] | undefined;
   /** The log of a task after a line. */
   log(task: string, after: number): Promise<LogPart>;
+  /** The model; null if no task that answers has its graph. */
+  model(): Promise<PageModel | null>;
+  summaries(): Promise<PageSummaries>;
 }

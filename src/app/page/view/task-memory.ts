@@ -85,7 +85,7 @@ export class TaskMemory {
 
   numbers(): TaskNumbers | null {
     if (!this.#report) return null;
-    const { curves: _, events: __, files: ___, configuration: ____, ...numbers } = this.#report;
+    const { curves, events, files, exports, input, configuration, ...numbers } = this.#report;
     return numbers;
   }
 }

@@ -85,6 +85,7 @@ export class LeasedInput implements AsyncDisposable {
     this.#keeper = keeper;
     this.#over = over;
     const observer = server?.metrics.leases;
+    if (server && keeper) server.metrics.ledger = () => keeper.state;
     const onBegun = () => this.#settleSteps();
     connectInput(shards.input, { server, keeper, observer, onBegun, signal: over.signal, log });
     this.#unwatch = watchPs(server, shards.input);

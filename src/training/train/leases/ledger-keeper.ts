@@ -12,7 +12,7 @@ import { type TaskId, trains } from '../../../distributed/cluster/spec/task-id.j
 import { LeaseClient } from '../../input/leases/lease-client.js';
 import { RemoteLeaseServer, serveLeases } from '../../input/leases/lease-requests.js';
 import { LeaseServer } from '../../input/leases/lease-server.js';
-import { type LedgerPlan, parseLedgerSnapshot } from '../../input/leases/ledger.js';
+import { type LedgerPlan, type LedgerState, parseLedgerSnapshot } from '../../input/leases/ledger.js';
 import { LedgerHost } from '../../input/leases/ledger-host.js';
 import { adoptSnapshot } from '../../input/leases/sharded-files.js';
 import type { LeaseObserver, ShardInput } from '../../input/leases/shards.js';
@@ -101,6 +101,10 @@ export class LedgerKeeper implements AsyncDisposable {
         else if (event.type === 'back' && event.replaced) this.leases.lost(task, incarnation - 1);
       }),
     );
+  }
+
+  get state(): LedgerState {
+    return this.#host.state;
   }
 
   /** Sets how model and ledger are brought back to the same state. */

@@ -1,5 +1,11 @@
 /** What happens in the training of a task, for those who show it. */
 
+/**
+ * What a serving process has of an export. `waiting`: it does not answer, and gets the version when it returns;
+ * `refused`: it keeps another one; `failed`: given up.
+ */
+export type PublishState = 'publishing' | 'published' | 'waiting' | 'refused' | 'failed';
+
 export type TrainingEvent =
   | {
       readonly type: 'saved';
@@ -19,6 +25,15 @@ export type TrainingEvent =
       readonly restored: string | undefined;
     }
   | { readonly type: 'exported'; readonly step: number; readonly path: string; readonly ms: number }
+  | {
+      readonly type: 'published';
+      /** The export, and the serving process. */
+      readonly path: string;
+      readonly step: number;
+      readonly server: string;
+      readonly state: PublishState;
+      readonly text: string;
+    }
   | {
       readonly type: 'evaluated';
       readonly step: number;

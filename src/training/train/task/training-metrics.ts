@@ -1,6 +1,7 @@
 /** The metrics of training and checkpoints of one task. */
 
 import type { Counter, Histogram, Metrics } from '../../../base/metrics/metrics.js';
+import type { LedgerState } from '../../input/leases/ledger.js';
 import type { LeaseObserver } from '../../input/leases/shards.js';
 import { RECOVERY_MODES, type RecoveryMode } from '../recovery/recovery-mode.js';
 import type { TrainingEvent, TrainingEventListener } from './training-events.js';
@@ -16,6 +17,8 @@ export class TrainingMetrics {
   readonly repeatedSteps: Counter;
   readonly shardBytes: Counter;
   readonly leases: LeaseObserver;
+  /** The ledger of data shards; undefined if it is not this task's. */
+  ledger: (() => LedgerState) | undefined;
   readonly #listeners = new Set<TrainingEventListener>();
   readonly #leased: ReturnType<typeof leaseMetrics>;
   readonly #recoveries: Record<RecoveryMode, number> = { exact: 0, partial: 0 };

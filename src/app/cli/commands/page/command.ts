@@ -11,7 +11,7 @@ export interface PageFlags {
   readonly port: number;
 }
 
-export const pageCommand = command<PageFlags, [string?], ShoalContext>({
+export const pageCommand = command<PageFlags, string[], ShoalContext>({
   loader: async () => (await import('./run.js')).runPage,
   parameters: {
     flags: {
@@ -27,15 +27,12 @@ export const pageCommand = command<PageFlags, [string?], ShoalContext>({
       },
     },
     positional: {
-      kind: 'tuple',
-      parameters: [
-        {
-          parse: String,
-          placeholder: 'dir',
-          brief: 'The directory of a job; default: the cluster that runs in .shoal',
-          optional: true,
-        },
-      ],
+      kind: 'array',
+      parameter: {
+        parse: String,
+        placeholder: 'dir',
+        brief: 'Directories of jobs, side by side; default: the cluster that runs in .shoal',
+      },
     },
   },
   docs: {
@@ -47,11 +44,14 @@ export const pageCommand = command<PageFlags, [string?], ShoalContext>({
       'The code opens the page and nothing else; the token of the cluster works too.\n' +
       '\n' +
       'For the directory of a job that does not run it serves the page itself, on loopback, until Ctrl-C: curves from the\n' +
-      'event files, checkpoints from the manifests and the files of the tasks in it.\n' +
+      'event files, checkpoints from the manifests and the files of the tasks in it. Of several directories, or that of a\n' +
+      'sweep, it shows the curves side by side. It follows the files of a job in one process while that runs.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal page\n' +
       '  shoal page .shoal/mnist\n' +
+      '  shoal page .shoal/mnist-sweep\n' +
+      '  shoal page runs/a runs/b\n' +
       '  shoal page --agent 10.0.0.5:2222 --cluster-token-file token',
   },
 });

@@ -1,4 +1,4 @@
-/** `shoal page`: prints the addresses of the page of a running cluster, or serves that of a directory. */
+/** `shoal page`: prints the addresses of the page of a running cluster, or serves that of directories. */
 import { resolve } from 'node:path';
 import { askStatus } from '../../../../distributed/cluster/agent/status.js';
 import { readClusterFile } from '../../../job/launcher/cluster-file.js';
@@ -9,16 +9,21 @@ import type { ShoalContext } from '../../context.js';
 import { findCluster } from '../../job/find-cluster.js';
 import type { PageFlags } from './command.js';
 
-export async function runPage(this: ShoalContext, flags: PageFlags, directory?: string): Promise<void> {
+export async function runPage(this: ShoalContext, flags: PageFlags, ...directories: string[]): Promise<void> {
+  const [directory] = directories;
   const write = (line: string) => this.process.stdout.write(`${line}\n`);
-  const isRunning = directory === undefined || (readClusterFile(resolve(directory))?.agents.length ?? 0) > 0;
+  const isCluster = (dir: string) => (readClusterFile(resolve(dir))?.agents.length ?? 0) > 0;
+  const isRunning = directories.length < 2 && (directory === undefined || isCluster(directory));
   if (isRunning) {
     for (const line of await addressesOf(flags, directory)) write(line);
     return;
   }
   const signals = stopSignals(this.outputClosed);
   try {
-    await using page = await serveDirectoryPage(resolve(directory), flags.port);
+    await using page = await serveDirectoryPage(
+      directories.map((dir) => resolve(dir)),
+      flags.port,
+    );
     write(`page: http://127.0.0.1:${page.port}/page · Ctrl-C ends`);
     await new Promise<void>((done) => {
       if (signals.stop.aborted) done();
