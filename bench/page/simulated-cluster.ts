@@ -49,12 +49,19 @@ export class SimulatedCluster implements AsyncDisposable {
       }),
       members: () => members,
       member: (id: TaskId) => known.get(id),
-      request: async () => report,
+      // Nothing is new after the first answer.
+      request: async (id: TaskId, _name: string, { since }: { readonly since: number }) => ({
+        ...report,
+        incarnation: known.get(id)?.incarnation,
+        ...(since > 0 && { curves: [] }),
+      }),
     };
     this.#view = new ClusterView({
       server: { task } as unknown as ClusterViewOptions['server'],
       own: async () => report,
       ownLog: () => ({ lines: [], dropped: false }),
+      ownModel: async () => null,
+      ownSummaries: () => ({ histograms: [], texts: [], version: '' }),
       namespace: 'simulated',
       readManifest: async () => undefined,
       lastStep: 2e6,
@@ -103,6 +110,7 @@ function reportOfADay(): TaskReport {
       ownSteps: 1e6,
     },
     ...{ stepsPerSecond: 11.5, globalStepsPerSecond: 10_350, loss: 0.123, nativeCalls: 3, leasesHeld: 2 },
+    ...{ trafficPerSecond: 4e6, recordsPerSecond: 1150, input: null, exports: [] },
     ...{ leasedRecords: 1e8, curves, events: [], files: [], configuration: [['job', 'simulated']] },
   };
 }

@@ -60,6 +60,13 @@ const ExportSchema = v.object({
   ),
 });
 
+const isNumber = (value: unknown): value is number => typeof value === 'number';
+const isNumberOrNull = (value: unknown): value is number | null => value === null || isNumber(value);
+/** The points of a day: a schema for each of them would take a second for 1,000 tasks. */
+const listOf = <T>(isOne: (value: unknown) => value is T) =>
+  v.custom<T[]>((value) => Array.isArray(value) && value.every(isOne));
+const Numbers = listOf(isNumber);
+
 const ReportSchema = v.object({
   at: v.number(),
   until: v.number(),
@@ -86,9 +93,9 @@ const ReportSchema = v.object({
       v.pipe(
         v.object({
           name: Text,
-          at: v.array(v.number()),
-          step: v.array(v.nullable(v.number())),
-          value: v.array(v.number()),
+          at: Numbers,
+          step: listOf(isNumberOrNull),
+          value: Numbers,
         }),
         v.check(({ at, step, value }) => at.length === step.length && at.length === value.length),
       ),
