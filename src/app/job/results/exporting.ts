@@ -208,8 +208,10 @@ export class JobExports {
   }
 
   async #exportOrLog(): Promise<void> {
-    const { recoveryGuard, log } = this.#training;
-    if (!recoveryGuard.isStable) return;
+    const { session, recoveryGuard, log } = this.#training;
+    // In one process training may wait, for an evaluation.
+    const isExported = !session.server && this.#last?.step === this.#step;
+    if (!recoveryGuard.isStable || isExported) return;
     try {
       await this.#export();
     } catch (error) {

@@ -172,6 +172,24 @@ describe('a job in one process', () => {
     expect((await run(job, stop.signal)).result).toMatchObject({ interrupted: true, step: 5 });
   });
 
+  it('saves a step once while it is evaluated, and fails in the evaluation if a callback fails', async () => {
+    const saved: number[] = [];
+    const train = { lastStep: 40, checkpoint: { everySecs: 0.1 } };
+    const onSave = ({ step }: { step: number }) => {
+      saved.push(step);
+      if (step === 5) setTimeout(() => stop.abort(), 1000);
+    };
+    const stop = new AbortController();
+    const endless = { everySteps: 5, input: () => points().repeat() };
+    await run(countingJob(endless, { train, callbacks: { onSave } }), stop.signal);
+    expect(saved.filter((step) => step === 5)).toHaveLength(1);
+    const failing = ({ step }: { step: number }) => {
+      if (step > 5) throw new Error('no space for the record');
+    };
+    const again = run(countingJob(endless, { train, callbacks: { onSave: failing } }));
+    await expect(again).rejects.toThrow(/no space for the record/);
+  });
+
   it('is trained, saved and exported although its results cannot be written, or the last evaluation fails', async () => {
     mkdirSync(dir, { recursive: true });
     writeFileSync(join(dir, 'eval'), '');

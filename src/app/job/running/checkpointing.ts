@@ -66,7 +66,7 @@ export class JobCheckpoints {
     const secs = everySecs ?? (everySteps === undefined ? 60 : undefined);
     const schedule = new SaveSchedule([...every({ secs, steps: everySteps }), atEnd, whenLeaving]);
     this.#work = new ScheduledWork(schedule, async () => {
-      if (!this.#saves.held) await this.#saves.save(this.#session, this.#step);
+      if (!this.#saves.held && this.#hasNewSteps) await this.#saves.save(this.#session, this.#step);
     });
     this.#options = options;
     this.#task = task;
@@ -165,6 +165,14 @@ export class JobCheckpoints {
     const { signal } = this.#task;
     const options = { hold, signal, patienceMs: lastSaveSecs * 1000 };
     if (!(await this.#saves.saveLast(this.#session, last, options))) throw this.#saves.failure;
+  }
+
+  /**
+   * Whether the newest checkpoint lacks a step. In one process training may wait, for an evaluation; on a cluster other workers
+   * may have made steps that this task has not seen.
+   */
+  get #hasNewSteps(): boolean {
+    return this.#session.server !== undefined || this.#saves.savedStep !== this.#step;
   }
 
   /** The newest checkpoint, after a save unless the current step is saved. In one process, between two steps. */

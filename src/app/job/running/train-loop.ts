@@ -1,5 +1,6 @@
 /** The training loop of a worker: runs steps until the last one, `inflight` at a time, and logs progress. */
 
+import { onAborted } from '../../../base/async/on-aborted.js';
 import { isShoalError } from '../../../base/errors/errors.js';
 import type { Log } from '../../../base/text/log.js';
 import type { Output } from '../../../tensorflow/graph/operation.js';
@@ -68,7 +69,7 @@ export async function trainLoop(
     while (isAllowed()) {
       const work = options.inProgress();
       if (work) {
-        await work;
+        await endOf(work, signal);
         continue;
       }
       const begun = performance.now();
@@ -120,6 +121,16 @@ export async function trainLoop(
   }
   return { step, ownSteps, loss: lastLoss, interrupted: signal.aborted && step < lastStep && !isOver };
 }
+
+/** Resolves when the work has ended, or the signal is aborted. */
+const endOf = (work: Promise<void>, signal: AbortSignal): Promise<void> =>
+  new Promise((done) => {
+    const stop = onAborted(signal, () => done());
+    void work.finally(() => {
+      stop();
+      done();
+    });
+  });
 
 const scalarsOf = (outputs: TrainingGraph['outputs']): Record<string, Output> =>
   Object.fromEntries(
