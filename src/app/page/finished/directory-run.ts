@@ -30,7 +30,7 @@ export interface RunState {
 export class DirectoryRun {
   readonly directory: string;
   #found = '';
-  #state: Promise<RunState> | undefined;
+  #state: RunState | undefined;
 
   constructor(directory: string) {
     this.directory = directory;
@@ -48,10 +48,10 @@ export class DirectoryRun {
     const files = await Promise.all(tasks.map((name) => eventFilesIn(join(this.directory, name))));
     const found = (await Promise.all([...files.flat(), ...(await this.#places(tasks))].map(trace))).join();
     if (this.#state === undefined || found !== this.#found) {
+      this.#state = await this.#read(tasks, files);
       this.#found = found;
-      this.#state = this.#read(tasks, files);
     }
-    return await this.#state;
+    return this.#state;
   }
 
   /** Directories that change with a save or an export. */
@@ -119,9 +119,11 @@ export class DirectoryRun {
     return { task: state, events, memory: summaries };
   }
 
-  #exports(name: string, job: string): Promise<readonly PageExport[]> {
+  async #exports(name: string, job: string): Promise<readonly PageExport[]> {
     const directory = join(this.directory, name, 'export');
-    return new ExportList(job, [directory, join(directory, 'best')]).list(taskOf(name));
+    const exports = new ExportList(job, [directory, join(directory, 'best')]);
+    // A directory that cannot be read has none.
+    return await exports.read(taskOf(name)).catch(() => []);
   }
 
   /** The folder of the checkpoints: the name of the job. */

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -70,6 +70,19 @@ test('a job that still writes is followed; without a change the state is the sam
   now += 60_000;
   expect((await source.state()).cursor).toBe(first.cursor + 1);
   expect((await source.state()).tasks[0]!.step).toBe(1);
+});
+
+test('a directory that is away for a while is shown again as it was', async () => {
+  const directory = await run('one', [5]);
+  let now = 0;
+  const source = await DirectorySource.open([directory], () => now);
+  const first = await source.state();
+  renameSync(directory, `${directory}-away`);
+  now += 60_000;
+  await expect(source.state()).rejects.toThrow(/no directory|ENOENT/);
+  renameSync(`${directory}-away`, directory);
+  now += 60_000;
+  expect(await source.state()).toBe(first);
 });
 
 test('a directory with nothing to show is refused', async () => {

@@ -21,6 +21,8 @@ export class DirectorySource implements PageSource {
   #tookMs = 0;
   #known: readonly RunState[] = [];
   #state: Promise<PageState> | undefined;
+  /** The last look that has succeeded. */
+  #last: PageState | undefined;
   #model: { readonly of: string; readonly model: Promise<PageModel | null> } | undefined;
 
   private constructor(runs: readonly NamedRun<DirectoryRun>[], now: () => number) {
@@ -52,8 +54,7 @@ export class DirectorySource implements PageSource {
     const currentMs = Math.max(CURRENT_MS, this.#tookMs / SHARE);
     if (this.#state === undefined || this.#now() - this.#readAt > currentMs) {
       this.#readAt = this.#now();
-      const before = this.#state;
-      this.#state = this.#look(before).finally(() => {
+      this.#state = this.#look().finally(() => {
         this.#tookMs = this.#now() - this.#readAt;
       });
     }
@@ -95,13 +96,14 @@ export class DirectorySource implements PageSource {
   }
 
   /** The same state as before if no file has changed. */
-  async #look(before: Promise<PageState> | undefined): Promise<PageState> {
+  async #look(): Promise<PageState> {
     const known = await Promise.all(this.#runs.map(({ content }) => content.state()));
-    if (before && known.every((state, i) => state === this.#known[i])) return await before;
+    if (this.#last && known.every((state, i) => state === this.#known[i])) return this.#last;
     this.#known = known;
     this.#cursor += 1;
     const runs = this.#runs.map((run, i) => ({ ...run, content: known[i]! }));
-    return { ...head(this.#cursor), ...(runs.length === 1 ? one(runs[0]!) : beside(runs)) };
+    this.#last = { ...head(this.#cursor), ...(runs.length === 1 ? one(runs[0]!) : beside(runs)) };
+    return this.#last;
   }
 }
 

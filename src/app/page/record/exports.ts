@@ -1,6 +1,7 @@
 /** The exports on the disk of a task, and which serving processes have them. */
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { versionsOf } from '../../../training/saved-model/writing/versions.js';
 import type { TrainingEvent } from '../../../training/train/task/training-events.js';
 import type { PageExport, PagePublication } from '../state.js';
@@ -9,6 +10,9 @@ const MOST_EXPORTS = 20;
 const MOST_SERVERS = 50;
 const MOST_FILES = 5000;
 const EVERY_MS = 3000;
+/** A directory may be on another machine that does not answer: others wait for the report of this task. */
+const PATIENCE_MS = 300;
+const LONGEST_TEXT = 1000;
 /** Exports whose publications are remembered. */
 const MOST_PATHS = 50;
 
@@ -24,7 +28,8 @@ export class ExportList {
   /** An export does not change once it is there. */
   readonly #found = new Map<string, { readonly bytes: number; readonly at: number }>();
   #listedAt = Number.NEGATIVE_INFINITY;
-  #listed: Promise<readonly PageExport[]> = Promise.resolve([]);
+  #listed: readonly PageExport[] = [];
+  #reading: Promise<void> | undefined;
 
   /** @param directories that have a directory for each version. */
   constructor(job: string, directories: readonly string[]) {
@@ -45,21 +50,29 @@ export class ExportList {
     if (event.type === 'exported') noted.ms = event.ms;
     else {
       const { server, state, text } = event;
-      if (noted.publications.size < MOST_SERVERS) noted.publications.set(server, { server, state, at, text });
+      if (noted.publications.size < MOST_SERVERS || noted.publications.has(server))
+        noted.publications.set(server, { server, state, at, text: text.slice(0, LONGEST_TEXT) });
     }
   }
 
-  /** The newest exports of a task, the newest first. */
-  list(task: string): Promise<readonly PageExport[]> {
-    if (performance.now() - this.#listedAt > EVERY_MS) {
+  /** The newest exports of a task, the newest first. A directory that does not answer in time is as it was. */
+  async list(task: string): Promise<readonly PageExport[]> {
+    if (!this.#reading && performance.now() - this.#listedAt > EVERY_MS) {
       this.#listedAt = performance.now();
-      // A directory that cannot be read has no exports.
-      this.#listed = this.#read(task).catch(() => []);
+      this.#reading = this.read(task)
+        // A directory that cannot be read has no exports.
+        .catch(() => [])
+        .then((exports) => {
+          this.#listed = exports;
+          this.#reading = undefined;
+        });
     }
+    await Promise.race([this.#reading, sleep(PATIENCE_MS, undefined, { ref: false })]);
     return this.#listed;
   }
 
-  async #read(task: string): Promise<readonly PageExport[]> {
+  /** The same, from the disk. */
+  async read(task: string): Promise<readonly PageExport[]> {
     const versions = await Promise.all(
       this.#directories.map((directory) => versionsOf(this.#job, directory)),
     );
