@@ -36,10 +36,12 @@ export const SLOW_TESTS = [
   'src/app/keras/{keras,oracle,several-outputs}.test.ts',
   'src/app/keras/{layers,training}/oracle.test.ts',
   'src/app/keras/saving/saving.test.ts',
+  'src/app/serving/publish/{publish,two-phase}.test.ts',
   'src/app/serving/rest/large-requests.test.ts',
   'src/tensorflow/native/library/onednn.test.ts',
   'src/training/saved-model/{export,loading/load-large-model,loading/loader}.test.ts',
-  'src/training/train/checkpoints/tensorflow-directory.test.ts',
+  'src/training/train/checkpoints/{retrying-saver,tensorflow-directory}.test.ts',
+  'src/training/train/hooks/sync/sync-losses.test.ts',
   'src/training/train/sessions/{event-files,last-save,queue-loops}.test.ts',
 ];
 
