@@ -54,6 +54,9 @@ export function cleanStack(error: Error): string {
     .split('\n')
     .filter((line) => !INTERNAL_FRAME.test(line))
     .map((line) => line.replace('file://', ''));
+  // In the bundle the command line has no directory of its own: it is what called the program of the user.
+  const last = lines.findLastIndex((line) => line.startsWith('    at ') && !line.includes('/dist/bundle/'));
+  const shown = last === -1 ? lines : lines.slice(0, last + 1);
   const cause = error.cause instanceof Error ? [`  [cause]: ${cleanStack(error.cause)}`] : [];
-  return [...lines, ...cause].join('\n');
+  return [...shown, ...cause].join('\n');
 }
