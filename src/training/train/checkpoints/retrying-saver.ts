@@ -25,7 +25,7 @@ export interface RetryingSaverOptions {
   readonly label?: string;
   readonly log: Log;
   readonly writer?: FileWriter;
-  /** When to save; default: at the end. It is told when a failed save is due again. */
+  /** When to save; default: at the end. A failed save sets when it is due again. */
   readonly schedule?: SaveSchedule;
   /** Called after each save, with the path of the checkpoint; default: none. */
   readonly onSaved?: (saved: { readonly step: number; readonly path: string }) => Promise<void>;

@@ -1,15 +1,11 @@
 /** Declares `shoal status`. */
 
-import { PLACE_FLAGS } from '../../checkpoint/flags.js';
 import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
-import { JSON_FLAG, optionalText, switchFlag } from '../../flags.js';
+import { JSON_FLAG, switchFlag } from '../../flags.js';
+import { RUNNING_FLAGS, type RunningFlags } from '../../running-flags.js';
 
-export interface StatusFlags {
-  readonly agent?: string;
-  readonly dir?: string;
-  readonly certs?: string;
-  readonly clusterTokenFile?: string;
+export interface StatusFlags extends RunningFlags {
   readonly json: boolean;
   readonly watch: boolean;
   readonly verbose: boolean;
@@ -19,16 +15,7 @@ export const statusCommand = command<StatusFlags, [], ShoalContext>({
   loader: async () => (await import('./run.js')).runStatus,
   parameters: {
     flags: {
-      agent: optionalText(
-        'The agent of any task; of a comma-separated list, the first that answers',
-        'host:port',
-      ),
-      dir: optionalText(
-        'The directory of a cluster that `shoal run` started; default: those in .shoal',
-        'dir',
-      ),
-      certs: PLACE_FLAGS.certs,
-      clusterTokenFile: PLACE_FLAGS.clusterTokenFile,
+      ...RUNNING_FLAGS,
       json: JSON_FLAG,
       watch: switchFlag('Refresh every second, until Ctrl-C'),
       verbose: switchFlag('Also show addresses, incarnations and the epoch'),

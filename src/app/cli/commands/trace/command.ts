@@ -1,14 +1,10 @@
 /** Declares `shoal trace`. */
-import { PLACE_FLAGS } from '../../checkpoint/flags.js';
 import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
-import { integer, optionalText } from '../../flags.js';
+import { integer } from '../../flags.js';
+import { RUNNING_FLAGS, type RunningFlags } from '../../running-flags.js';
 
-export interface TraceFlags {
-  readonly agent?: string;
-  readonly dir?: string;
-  readonly certs?: string;
-  readonly clusterTokenFile?: string;
+export interface TraceFlags extends RunningFlags {
   readonly steps: number;
   readonly timeout: number;
   readonly out: string;
@@ -18,16 +14,7 @@ export const traceCommand = command<TraceFlags, [], ShoalContext>({
   loader: async () => (await import('./run.js')).runTrace,
   parameters: {
     flags: {
-      agent: optionalText(
-        'The agent of any task; of a comma-separated list, the first that answers',
-        'host:port',
-      ),
-      dir: optionalText(
-        'The directory of a cluster that `shoal run` started; default: those in .shoal',
-        'dir',
-      ),
-      certs: PLACE_FLAGS.certs,
-      clusterTokenFile: PLACE_FLAGS.clusterTokenFile,
+      ...RUNNING_FLAGS,
       steps: {
         kind: 'parsed',
         parse: integer(1, 100_000),
